@@ -45,6 +45,8 @@ def row(*cells: object) -> str:
 def with_tables(text: str, tables: Mapping[str, str]) -> str:
     for name, table in tables.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+        if begin not in text or end not in text:
+            raise LookupError(f"the page has no place for the table {name}: write {begin}{end} there")
         head, _, rest = text.partition(begin)
         text = f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}"
     return text

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from benchmarks.page_tables import out_of_date, row, said
 from rlx.evidence.diagnosis import Diagnosis, Kind, Signature, signatures
+from rlx.findings import Language, finding_row
 from rlx.runs.judging.diagnosed import diagnose_log
 
 REPOSITORY = Path(__file__).parent.parent
@@ -119,8 +120,9 @@ def signature_table(language: str) -> str:
 
 
 def _signature(each: Signature, language: str) -> str:
-    name, meaning, fix = (said(PAGE, text, language) for text in (each.name, each.meaning, each.fix))
-    return row(each.id, f"{said(PAGE, _kind(each), language)}{name}", meaning, fix, each.source)
+    known = finding_row(each.id)
+    text = known.text(Language(language))
+    return row(each.id, f"{said(PAGE, _kind(each), language)}{text.title}", text.reason, text.fix, known.source)
 
 
 def _head(names: Sequence[str], language: str) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 _HEAD = "## [Unreleased]\n"
 _NUMBER = re.compile(r'(?m)^__version__ = "([\d.]+)"$')
 # What an installed rlx reads of itself.
-_RIDES_ALONG = ("rlx/py.typed", "rlx/_data/recipes/starter.yaml", "rlx/_data/docs/verdicts.md")
+_RIDES_ALONG = ("rlx/py.typed", "rlx/_data/recipes/starter.yaml", "rlx/findings/host.toml")
 
 
 def main() -> None:

@@ -20,11 +20,6 @@ def templates_folder() -> Path:
     return _shared_folder("templates")
 
 
-def findings_page() -> Path:
-    """The table of all findings."""
-    return _shared_folder("docs") / "verdicts.md"
-
-
 def recorded_pair() -> Path:
     """Two run directories of the recipe tiny-cpu, as verl left them: a control, and an arm with noise."""
     return _shared_folder("tests") / "cases/pairs/probed"

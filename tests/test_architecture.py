@@ -24,7 +24,6 @@ DOCUMENTS = sorted(
 )
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)\s]+)\)")
 NAMED_PATH = re.compile(r"`((?:rlx|recipes|templates|tests|benchmarks|docs)/[\w./-]*)`")
-FINDING = re.compile(r"RLX\d{3}")
 # A door and the use case behind it have one name on purpose.
 DOORS = ("cli", "api")
 # Below a back-end, and among the rules, a module is named by what it is about; the folder says what it does about it.
@@ -120,18 +119,3 @@ def test_docstrings_of_modules_are_no_riddles() -> None:
     texts = {name: ast.get_docstring(tree) for name, tree in python_modules()}
     assert [name for name, text in texts.items() if not text] == []
     assert {name: text.splitlines()[0] for name, text in texts.items() if text and RIDDLE.match(text)} == {}
-
-
-def test_every_finding_has_its_row_and_every_row_its_finding() -> None:
-    page = (REPOSITORY / "docs" / "verdicts.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"^\| (RLX\d{3}) \|", page, re.MULTILINE)) == findings_in_code()
-
-
-def findings_in_code() -> set[str]:
-    """Ids in string constants of the code, docstrings left out."""
-    found: set[str] = set()
-    for path in (REPOSITORY / "rlx").rglob("*.py"):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
-        found.update(text for text in constants if isinstance(text, str) and FINDING.fullmatch(text))
-    return found

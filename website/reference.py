@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from website.pages import written
-
 WORDS = {
     "en": {
         "commands": "Commands",
@@ -38,7 +36,7 @@ WORDS = {
         "findings": "发现",
         "about_commands": "与 `rlx COMMAND --help` 的输出一致；程序的输出是英文，这里不翻译。",
         "about_recipe": "与 `rlx schema` 提供给编辑器的内容一致；`rlx show RECIPE` 打印一份配方的值。",
-        "about_findings": "`rlx explain ID` 所打印内容的译文，依据保留原文。裁决怎样得出：[裁决](verdicts.md)。",
+        "about_findings": "`rlx explain ID --language zh` 的输出，依据保留原文。裁决怎样得出：[裁决](verdicts.md)。",
         "option": "选项",
         "argument": "参数",
         "meaning": "含义",
@@ -118,36 +116,11 @@ def findings(language: str) -> Iterator[str]:
     from rlx.api.explaining import explain_all
 
     words = WORDS[language]
-    translated = _chinese_rows() if language == "zh" else {}
     yield f"# {words['findings']}\n\n{words['about_findings']}\n"
-    for one in explain_all():
-        what, why, fix = translated.get(one.id, (one.what, one.why, one.fix))
-        rows = [(words["why"], why), (words["fix"], fix), (words["source"], one.source)]
-        told = "".join(f"- **{name}**{words['colon']}{_links_cut(text)}\n" for name, text in rows if text)
-        yield f"## {one.id}\n\n{_links_cut(what)}\n\n{told}"
-
-
-# The pages whose tables list the findings.
-_FINDINGS = ("verdicts", "diagnosis")
-
-
-def _chinese_rows() -> dict[str, tuple[str, str, str]]:
-    """What the Chinese pages say of each finding; a cell of 同上 is that of the row above."""
-    found: dict[str, tuple[str, str, str]] = {}
-    above = ("", "", "")
-    for line in "\n".join(written("zh")[name].read_text(encoding="utf-8") for name in _FINDINGS).splitlines():
-        if line.startswith("| RLX"):
-            id, *cells = line.strip("| ").replace("\\|", "|").split(" | ")
-            what, why, fix = (old if cell == "同上" else cell for cell, old in zip(cells[:3], above, strict=True))
-            found[id] = above = (what, why, fix)
-    return found
-
-
-def _links_cut(text: str) -> str:
-    """Without its links, which lead from another page."""
-    import re
-
-    return _escaped(re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text))
+    for one in explain_all(language):
+        rows = [(words["why"], one.why), (words["fix"], one.fix), (words["source"], one.source)]
+        parts = "".join(f"- **{name}**{words['colon']}{_escaped(text)}\n" for name, text in rows if text)
+        yield f"## {one.id}\n\n{_escaped(one.what)}\n\n{parts}"
 
 
 def _cell(text: str) -> str:

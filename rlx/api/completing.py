@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 _MOST_RUNS = 200
-_ID_ROW = re.compile(r"^\| (RLX\d{3}) \|", re.MULTILINE)
 # A shell interprets other characters (`$`, quotes, spaces): a run that others named so is not offered.
 _WORD = re.compile(r"[\w.@:+-]+")
 
@@ -63,12 +62,11 @@ def host_names(incomplete: str) -> Iterable[str]:
 @_completer
 def finding_ids(incomplete: str) -> Iterable[str]:
     """Ids of findings, in whatever case they are typed."""
-    from rlx.resources import findings_page
+    from rlx.findings import finding_ids as all_ids
 
-    found = _ID_ROW.findall(findings_page().read_text(encoding="utf-8"))
     yield from (
         id if incomplete.isupper() or not incomplete else incomplete + id[len(incomplete) :]
-        for id in found
+        for id in all_ids()
         if id.startswith(incomplete.upper())
     )
 

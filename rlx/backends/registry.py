@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 
 from rlx.errors import UsageError
@@ -45,6 +47,12 @@ def parts(name: str) -> Iterator[tuple[str, ModuleType]]:
     """The module of that name of every back-end that has one, with its kind."""
     found = ((kind, optional_part(kind, name)) for kind in PACKAGES)
     return ((kind, module) for kind, module in found if module)
+
+
+def folders(name: str) -> tuple[Path, ...]:
+    """List the folder of that name of each back-end, whether it has one or not, without importing the back-end."""
+    specs = map(find_spec, PACKAGES.values())
+    return tuple(Path(place, name) for spec in specs if spec for place in spec.submodule_search_locations or ())
 
 
 def _package(kind: str) -> str:

@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import FINDINGS
+from rlx.findings import Language
+
+_LABELS = {Language.EN: ("why: ", "fix: ", "source: "), Language.ZH: ("原因：", "修复：", "来源：")}
 
 
 def explain(
@@ -18,6 +21,7 @@ def explain(
             autocompletion=FINDINGS,
         ),
     ] = None,
+    language: Annotated[Language, typer.Option("--language", help="Explain in English or in Chinese.")] = Language.EN,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Explain a finding or a verdict.
@@ -30,15 +34,15 @@ def explain(
     from rlx.plan import to_jsonable
 
     if id is None:
-        pages = explain_all()
+        pages = explain_all(language)
         if as_json:
             print_json({"findings": pages})
         else:
             print_text("\n".join(f"{page.id}  {page.what}" for page in pages))
         return
-    page = explanation_of(id)
+    page = explanation_of(id, language)
     if as_json:
         print_json(to_jsonable(page))
         return
-    lines = [f"{page.id}: {page.what}", f"  why: {page.why}", f"  fix: {page.fix}"]
-    print_text("\n".join(lines + ([f"  source: {page.source}"] if page.source else [])))
+    parts = zip(_LABELS[language], (page.why, page.fix, page.source), strict=True)
+    print_text("\n".join([f"{page.id}: {page.what}", *(f"  {label}{text}" for label, text in parts if text)]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -61,11 +60,6 @@ def sources() -> list[Path]:
 def _files(module: ModuleType) -> Iterable[Path]:
     own = Path(module.__file__ or "")
     return sorted(own.parent.glob("*.py")) if own.name == "__init__.py" else (own,)
-
-
-def folders(name: str) -> tuple[Path, ...]:
-    """The folder of that name of each back-end, whether it has one or not."""
-    return tuple(Path(module.__file__ or "").parent / name for module in map(import_module, PACKAGES.values()))
 
 
 def rows() -> Rows:

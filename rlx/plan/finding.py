@@ -6,9 +6,11 @@ Ids: RLX0xx recipe, 1xx batch arithmetic, 2xx layout, 3xx memory, 4xx version, 5
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any, Self
 
+from rlx.findings import require_row
 from rlx.secret_text import mask
 
 
@@ -22,7 +24,8 @@ class Severity(StrEnum):
 class Finding:
     """One statement: `message` says what is wrong and where, with the numbers; `fix` says what to do.
 
-    `waived`: why the recipe accepts it; such a finding is a note.
+    `waived`: why the recipe accepts it; such a finding is a note. Raises ValueError for an id that has no row in the
+    table of findings (rlx/findings/).
     """
 
     id: str
@@ -34,6 +37,19 @@ class Finding:
     waived: str = ""
 
     def __post_init__(self) -> None:
+        require_row(self.id)
+        self._mask()
+
+    @classmethod
+    def recorded(cls, **values: Any) -> Self:
+        """Return one that a file holds. Its id may be of another rlx, or of a back-end that is not installed here."""
+        finding = object.__new__(cls)
+        for each in fields(cls):
+            object.__setattr__(finding, each.name, values.get(each.name, each.default))
+        finding._mask()
+        return finding
+
+    def _mask(self) -> None:
         """Mask secrets: a message may quote a script or a log, and stands in manifests."""
         for name in ("message", "fix"):
             object.__setattr__(self, name, mask(getattr(self, name)))

@@ -123,23 +123,30 @@ def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[st
     hints, plain, names = _hints(cls), _plain_kinds(cls), _names(cls)
     if unread is not None:
         unread += [f"{where}.{name}" for name in sorted(data.keys() - names)]
-        return cls(
+        return _built(
+            cls,
             **{
                 field.name: data[field.name]
                 if _is_plain(plain[field.name], data.get(field.name, data))
                 else _salvage(field, hints[field.name], data, where, unread)
                 for field in fields(cls)
-            }
+            },
         )
     if wrong := sorted((data.keys() - names) | (_required(cls) - data.keys())):
         problem = "unknown" if wrong[0] in data else "missing"
         raise UsageError(f"{where}: {problem} field {wrong[0]!r}", "was this file written by another version of rlx?")
-    return cls(
+    return _built(
+        cls,
         **{
             name: value if _is_plain(plain[name], value) else _read(hints[name], value, f"{where}.{name}", None)
             for name, value in data.items()
-        }
+        },
     )
+
+
+def _built(cls: type, **values: Any) -> Any:
+    """Return the value. A class that checks what code gives it has a second way in for what a file holds."""
+    return getattr(cls, "recorded", cls)(**values)
 
 
 def _salvage(field: Field[Any], hint: Any, data: dict[str, Any], where: str, unread: list[str]) -> Any:

@@ -8,6 +8,7 @@ from rlx.compare.run_outcome import outcome_of
 from rlx.compare.run_slots import Outcome
 from rlx.evidence import Verdict, VerdictStatus
 from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine, signatures
+from rlx.findings import finding_row
 from rlx.plan import RunState
 
 VALID = Verdict(VerdictStatus.VALID, (), "valid", "")
@@ -15,8 +16,9 @@ INVALID = Verdict(VerdictStatus.INVALID, (), "invalid: no noise", "")
 
 
 def hit(id: str) -> Hit:
-    row = next(row for row in signatures() if row.id == id)
-    return Hit(row.id, row.kind, row.name, row.meaning, row.fix, row.source, 1, "")
+    (signature,) = [each for each in signatures() if each.id == id]
+    row = finding_row(id)
+    return Hit(id, signature.kind, row.en.title, row.en.reason, row.en.fix, row.source, 1, "")
 
 
 UNKNOWN = Hit("RLX889", Kind.CAUSE, "an exception that no signature knows", "", "", "", 1, "")

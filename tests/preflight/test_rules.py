@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
@@ -72,12 +71,6 @@ def test_every_rule_has_a_recipe_that_breaks_it_and_one_that_keeps_it(rule: Any)
     assert kinds == {"breaks", "passes"}
 
 
-def test_the_page_of_findings_has_the_words_of_the_rules() -> None:
-    page = (REPOSITORY / "docs/verdicts.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in page if line[2:8] in {rule.id for rule in RULES}]
-    assert rows == sorted(rule.row for rule in RULES)
-
-
 @pytest.mark.parametrize("path", sorted((REPOSITORY / "recipes").glob("*.yaml")), ids=lambda path: path.name)
 def test_the_recipes_that_come_along_keep_the_rules(path: Path) -> None:
     serious = [one for one in findings_of(path) if one.severity is not Severity.NOTE]
@@ -111,26 +104,6 @@ def test_no_value_makes_a_rule_raise(overrides: dict[str, Any], base: str, tmp_p
     except UsageError:
         return  # no value of a recipe at all, such as a number beyond what YAML writes
     assert all(finding.message and finding.id for finding in findings_of(tmp_path / "recipe.yaml"))
-
-
-def explained(*arguments: str) -> tuple[int, str]:
-    result = CliRunner().invoke(command_line(["explain"]), ["explain", *arguments])
-    return result.exit_code, result.output
-
-
-def test_a_rule_is_explained_with_its_source() -> None:
-    code, text = explained("RLX104")
-    assert code == 0
-    assert "micro batch" in text and "source: verl 0.6.1" in text
-
-
-def test_every_listed_finding_is_explained() -> None:
-    page = (REPOSITORY / "docs/verdicts.md").read_text(encoding="utf-8")
-    for id in re.findall(r"^\| (RLX\d{3}) \|", page, re.MULTILINE):
-        code, text = explained(id, "--json")
-        assert code == 0, id
-        assert json.loads(text)["id"] == id
-        assert "as above" not in text
 
 
 def written(folder: Path, text: str) -> Path:

@@ -171,7 +171,7 @@ def test_one_run_alone() -> None:
 
 def test_what_others_wrote_is_text() -> None:
     hostile = published(HOSTILE, GLOBAL, recipe={HOSTILE: HOSTILE}, provenance={"packages": {HOSTILE: HOSTILE}})
-    finding = Finding("RLX999", Severity.ERROR, HOSTILE, HOSTILE, where=HOSTILE)
+    finding = Finding("RLX801", Severity.ERROR, HOSTILE, HOSTILE, where=HOSTILE)
     hostile = replace(hostile, verdict=replace(hostile.verdict, findings=(finding,), sentence=HOSTILE))
     page = page_of(report_of(published("baseline", CONTROL, metric=METRIC), replace(hostile)))
     assert not {"script", "img"} & {tag for tag, _ in page.elements}

@@ -11,6 +11,7 @@ from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine
 from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
 from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
 from rlx.evidence.reading.usage_file import MemoryKills
+from rlx.findings import finding_row
 from rlx.plan import Finding, RunState
 
 UNKNOWN = "RLX889"
@@ -164,18 +165,8 @@ def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
 
 def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:
     error = _around(line, tracebacks)
-    return Hit(
-        row.id,
-        row.kind,
-        row.name,
-        row.meaning,
-        row.fix,
-        row.source,
-        line.number,
-        line.raw,
-        exception=str(error) if error else "",
-        at=str(error.at) if error and error.at else "",
-    )
+    exception, at = str(error) if error else "", str(error.at) if error and error.at else ""
+    return _known_hit(row.id, row.kind, line.number, line.raw, exception, at)
 
 
 def _cause(hits: Sequence[Hit], unknown: Sequence[Raised], state: RunState | None) -> Hit | None:
@@ -232,15 +223,10 @@ def _id(error: Raised) -> tuple[str, str]:
 
 
 def _unknown_hit(error: Raised) -> Hit:
-    return Hit(
-        UNKNOWN,
-        Kind.CAUSE,
-        "an exception that no signature knows",
-        "the innermost exception of the log",
-        "look at the place that is named; rlx logs RUN shows what stands around it",
-        "",
-        error.line,
-        error.text,
-        exception=str(error),
-        at=str(error.at) if error.at else "",
-    )
+    at = str(error.at) if error.at else ""
+    return _known_hit(UNKNOWN, Kind.CAUSE, error.line, error.text, str(error), at)
+
+
+def _known_hit(id: str, kind: Kind, line: int, text: str, exception: str, at: str) -> Hit:
+    row = finding_row(id)
+    return Hit(id, kind, row.en.title, row.en.reason, row.en.fix, row.source, line, text, exception=exception, at=at)

@@ -1,11 +1,12 @@
 """The known failures, one row of TOML each; those of one back-end's code in its folder `diagnosis`.
 
-A row has a stable `id`, a `kind`, a `pattern` for one line as it is left without colours, speakers and time stamps, and
-the fixed texts (`needles`) one of which every such line contains: the log is searched for those. `within`: what must
-stand in the traceback of the line, with no code of the user's below it, for texts that say little themselves; where the
-pattern has a group `inner`, only what matches in it needs that. `samples` are lines that it must know, `others` lines
-that it must not. `is_of_machine`: the machine ended the run, whatever its recipe: a full disk, a port, a network, a
-device that others hold. Memory is never so: who knows whether the run itself filled it.
+What a row means is in the row of its `id` in the table of findings (rlx/findings/). A row has a `kind`, a `pattern`
+for one line as it is left without colours, speakers and time stamps, and the fixed texts (`needles`) one of which every
+such line contains: the log is searched for those. `within`: what must stand in the traceback of the line, with no code
+of the user's below it, for texts that say little themselves; where the pattern has a group `inner`, only what matches
+in it needs that. `samples` are lines that it must know, `others` lines that it must not. `is_of_machine`: the machine
+ended the run, whatever its recipe: a full disk, a port, a network, a device that others hold. Memory is never so,
+because the run itself may have filled it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-from rlx.evidence.grammars import folders
+from rlx.backends.registry import folders
+from rlx.findings import free_id, require_row
 
 _FOLDER = Path(__file__).with_name("rows")
 # Exceptions that no row knows; their own lines name them, in Python and in C++. Some are not called an error.
@@ -37,12 +39,8 @@ class Kind(StrEnum):
 class Signature:
     id: str
     kind: Kind
-    name: str
     pattern: re.Pattern[str]
     needles: tuple[str, ...]
-    meaning: str
-    fix: str
-    source: str
     samples: tuple[str, ...]
     others: tuple[str, ...]
     within: re.Pattern[str] | None = None
@@ -71,13 +69,19 @@ def _signatures(folders: tuple[Path, ...]) -> tuple[Signature, ...]:
     import tomllib
 
     paths = sorted((path for folder in folders for path in folder.glob("*.toml")), key=lambda path: path.name)
-    return tuple(
-        _signature(**row) for path in paths for row in tomllib.loads(path.read_text(encoding="utf-8"))["signature"]
-    )
+    found: dict[str, Signature] = {}
+    for path in paths:
+        for row in tomllib.loads(path.read_text(encoding="utf-8"))["signature"]:
+            require_row(row["id"])
+            if row["id"] in found:
+                raise ValueError(f"{path}: {row['id']} is the id of another signature: take {free_id(row['id'])}")
+            found[row["id"]] = _signature(**row)
+    return tuple(found.values())
 
 
 def _signature(
     *,
+    id: str,
     kind: str,
     pattern: str,
     needles: list[str],
@@ -85,9 +89,9 @@ def _signature(
     others: list[str],
     within: str = "",
     is_of_machine: bool = False,
-    **words: str,
 ) -> Signature:
     return Signature(
+        id=id,
         kind=Kind(kind),
         pattern=re.compile(pattern),
         needles=tuple(needles),
@@ -95,7 +99,6 @@ def _signature(
         others=tuple(others),
         within=re.compile(within) if within else None,
         is_of_machine=is_of_machine,
-        **words,
     )
 
 

@@ -17,7 +17,6 @@ from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 _LEAST_FOR_AN_AREA = 2
 _DUNNETT = "dunnett"
 _MEAN = "mean"
-_BY_DESIGN = "by definition: rlx/plan/registration.py"
 
 
 def _asked(facts: Facts) -> Registration | None:
@@ -25,13 +24,7 @@ def _asked(facts: Facts) -> Registration | None:
     return registration_of(resolved.recipe.name, resolved.control, resolved.experiment)
 
 
-@rule(
-    "RLX036",
-    title="an experiment without a control",
-    why="nothing says which arm the others are held against, and to choose it afterwards is to choose the answer",
-    fix="`control:` with the name of an arm",
-    source=_BY_DESIGN,
-)
+@rule("RLX036")
 def has_a_control(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     if asked and not asked.control and len(asked.arms) > 1:
@@ -39,13 +32,7 @@ def has_a_control(facts: Facts) -> Iterator[Flaw]:
         yield error("experiment: the recipe names no control", f"control: one of {names}", "experiment.question")
 
 
-@rule(
-    "RLX037",
-    title="an experiment of one arm",
-    why="there is nothing to hold it against",
-    fix="`arms:` with a control and at least one treatment",
-    source=_BY_DESIGN,
-)
+@rule("RLX037")
 def has_two_arms(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     if asked and len(asked.arms) < 2:
@@ -53,13 +40,7 @@ def has_two_arms(facts: Facts) -> Iterator[Flaw]:
         yield error(message, "arms: with the control and what is held against it", "experiment.question")
 
 
-@rule(
-    "RLX038",
-    title="a seed that the experiment does not register",
-    why="runs that are added to those that were announced can be chosen: the registered answer leaves them out",
-    fix="the registered seeds, or `experiment.seeds` with more of them before the first launch",
-    source="simulated: the best three or more of five seeds call 25 % of equal arms different",
-)
+@rule("RLX038")
 def registered_seed(facts: Facts) -> Iterator[Flaw]:
     asked, seed = _asked(facts), facts.recipe.seed
     if asked is None or seed in asked.seeds:
@@ -72,13 +53,7 @@ def registered_seed(facts: Facts) -> Iterator[Flaw]:
         yield warning(f"seed {seed}: {registered}, and what this one shows is exploratory", fix, "seed")
 
 
-@rule(
-    "RLX039",
-    title="the primary value is never measured",
-    why="the registered question would stay without an answer, however long the runs are",
-    fix="an `eval.every` that ends on the last step, another `experiment.primary.at`, or the metric that is measured",
-    source="the validations that the back-end's own plan promises; the name of eval.post: rlx/plan/post_metric.py",
-)
+@rule("RLX039")
 def measures_its_primary(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     for one in (replace(asked, metric=metric) for metric in asked.metrics) if asked else ():
@@ -146,13 +121,7 @@ def _unmeasured(asked: Registration, promised: Expectations) -> str:
     return f"it needs {needed} validations, and the plan has {len(measured)}"
 
 
-@rule(
-    "RLX040",
-    title="arms of an experiment that are graded differently",
-    why="a difference would be that of the grading, too: reward, rows, lengths, sampling and precision are one for all",
-    fix="give the arms one evaluation; a reward that only trains is split off by `eval.post.reward`",
-    source="the keys of the evaluation in the arms' recipes: rlx/recipe/declared_experiment.py",
-)
+@rule("RLX040")
 def graded_alike(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     if asked is None:
@@ -165,14 +134,7 @@ def graded_alike(facts: Facts) -> Iterator[Flaw]:
         yield error(message, fix, "experiment.question")
 
 
-@rule(
-    "RLX041",
-    title="Dunnett's test, before anybody knows how the arms spread",
-    why="it takes one spread for all arms: a control that spreads two (four) times as wide as the treatments makes it "
-    "err in 8 to 10 (10 to 17) % of cases in place of 5, and Holm's test in no more than 5",
-    fix="`experiment.several: holm`, if the arms may spread unlike each other; after the launch nothing changes it",
-    source="simulated: the tables of registered questions in docs/statistics.md",
-)
+@rule("RLX041")
 def one_spread_for_all(facts: Facts) -> Iterator[Flaw]:
     asked = _asked(facts)
     if asked and asked.control and asked.several == _DUNNETT and len(asked.treatments) > 1:

@@ -9,14 +9,7 @@ from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, note, rule
 
 
-@rule(
-    "RLX238",
-    title="the shapes of the model are not known",
-    why="no finding about memory, heads, layers, experts or the length of the context says anything then",
-    fix="`model.arch` of a model with the same shapes, or the model's folder where rlx can read its config.json: here, "
-    "or on the host that `--host` names",
-    source="rlx/preflight/models: a row of architectures.json, or a config.json of a type that rlx knows",
-)
+@rule("RLX238")
 def unknown_shapes(facts: Facts) -> Iterator[Flaw]:
     recipe = facts.recipe
     if facts.architecture is not None or recipe.layout.device == "cpu":

@@ -25,13 +25,7 @@ NAMES = {
 }
 
 
-@rule(
-    "RLX620",
-    title="stages of the noise lie below the resolution of the weights",
-    why="norm weights are about 1, and bfloat16 rounds a noise below 0.001 away: those stages are a control",
-    fix="a larger `aqn.sigma_end`, or fewer stages in mind when reading the result",
-    source="measured with torch 2.13 on 200,000 weights: σ 1e-3 changes 2.5 % of weights around 1, 5e-4 none",
-)
+@rule("RLX620")
 def resolution(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn is None or facts.recipe.model.dtype != "bfloat16" or "rmsnorm" not in aqn.layer_types:
@@ -47,16 +41,7 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX621",
-    title="five times the sigma of QeRL's scripts",
-    why="QeRL's own scripts start at 0.01; more is another experiment, and may cost accuracy. What they publish is no "
-    "proof of either: at these flags the released trainer (e8c6e797) matches no layer of vLLM's model",
-    fix="`aqn.sigma_start: 0.01` for the sigma of those scripts",
-    source="NVlabs/QeRL e8c6e797: scripts 1e-2 → 1e-4, code default 5e-2 → 5e-4; fork fc32d6ed; "
-    "docs/implementations.md: read in vLLM 0.10.1, run with 0.27.1, 0 of 5 norms matched, "
-    "log probabilities equal bit by bit",
-)
+@rule("RLX621")
 def strength(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn and aqn.sigma_start >= FACTOR * PUBLISHED:
@@ -65,14 +50,7 @@ def strength(facts: Facts) -> Iterator[Flaw]:
         yield say(message, f"aqn.sigma_start {PUBLISHED:g} is the sigma of those scripts", "aqn.sigma_start")
 
 
-@rule(
-    "RLX626",
-    title="the noise's targets match no layer",
-    why="the arm would train without noise",
-    fix="patterns that occur in module names of that kind, or `targets: auto`",
-    source="a pattern is searched in the module's name: rlx_aqn.py, and the fork's noise_injection.py; names of "
-    "Qwen's modules in vLLM and transformers",
-)
+@rule("RLX626")
 def targets(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn is None:
@@ -90,13 +68,7 @@ def targets(facts: Facts) -> Iterator[Flaw]:
         yield error(message, f"exclude less of {', '.join(matched)}", "aqn.exclude")
 
 
-@rule(
-    "RLX627",
-    title="more stages of noise than steps",
-    why="stages that are shorter than a step never take place",
-    fix="at most as many `aqn.stages` as steps",
-    source="the schedule divides the steps by the stages: rlx/plan/noise_schedule.py",
-)
+@rule("RLX627")
 def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     steps, of = (facts.steps_of_epoch, " of an epoch") if aqn and aqn.per_epoch else (facts.steps, "")
@@ -105,13 +77,7 @@ def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
         yield warning(message, f"aqn.stages {steps} or fewer", "aqn.stages")
 
 
-@rule(
-    "RLX642",
-    title="the rollout splits weights that are to take noise",
-    why="only whole weights take noise: each rank would draw that of a smaller matrix; norms are whole on each rank",
-    fix="`rollout.tp: 1`, or norms only",
-    source="rlx/payload/rlx_aqn_layers.py refuses them at the first weight sync",
-)
+@rule("RLX642")
 def split_weights(facts: Facts) -> Iterator[Flaw]:
     aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
     if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
@@ -119,13 +85,7 @@ def split_weights(facts: Facts) -> Iterator[Flaw]:
         yield error(message, "rollout.tp: 1, or aqn.layer_types: [rmsnorm]", "aqn.layer_types")
 
 
-@rule(
-    "RLX695",
-    title="sigma that follows a measurement, where nothing hands it on",
-    why="the noise would stay at sigma_start: the processes that generate do not know what the trainer measures",
-    fix="`rollout.engine: cpu`, or another `aqn.schedule`",
-    source="the payload of rlx's own rollout on a CPU hands it on; no other engine's does",
-)
+@rule("RLX695")
 def adaptive(facts: Facts) -> Iterator[Flaw]:
     aqn, recipe = facts.recipe.aqn, facts.recipe
     if aqn is None or aqn.adaptive is None:
@@ -138,13 +98,7 @@ def adaptive(facts: Facts) -> Iterator[Flaw]:
         yield error(message, "no bypass, or another aqn.schedule", "aqn.schedule")
 
 
-@rule(
-    "RLX195",
-    title="several perturbations a group, where a group has one",
-    why="an engine that batches all requests has one set of weights for all: every answer would get the same draw",
-    fix="`rollout.engine: cpu` on one device with `rollout.n` a multiple of `aqn.perturbations`, or one perturbation",
-    source="rlx's own rollout on a CPU changes its weights between two batches; no other engine can be told to",
-)
+@rule("RLX195")
 def perturbations(facts: Facts) -> Iterator[Flaw]:
     aqn, rollout, layout = facts.recipe.aqn, facts.recipe.rollout, facts.recipe.layout
     if aqn is None or aqn.perturbations == 1:

@@ -9,13 +9,7 @@ from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX050",
-    title="`retry.on` names what no machine is to blame for",
-    why="a run that its recipe ended, or that is judged invalid, would be begun again until it suits",
-    fix="`lost`, and ids of causes that lie in the machine; `rlx retry RUN` begins any other by hand, and says so",
-    source="rlx/evidence/diagnosis/rows: is_of_machine",
-)
+@rule("RLX050")
 def on_machine_alone(facts: Facts) -> Iterator[Flaw]:
     asked = facts.recipe.retry
     allowed = {LOST, *MACHINE_CAUSES}
@@ -24,13 +18,7 @@ def on_machine_alone(facts: Facts) -> Iterator[Flaw]:
             yield error(f"retry.on {cause} does not lie in the machine", f"remove {cause}", "retry.on")
 
 
-@rule(
-    "RLX051",
-    title="`retry.from_checkpoint` of a run that saves none",
-    why="every further attempt would begin anew",
-    fix="`train.save_every`, or `retry: {from_checkpoint: false}`",
-    source="rlx retry: a whole checkpoint in the run directory",
-)
+@rule("RLX051")
 def saved(facts: Facts) -> Iterator[Flaw]:
     recipe = facts.recipe
     if recipe.retry is not None and recipe.retry.from_checkpoint and recipe.train.save_every is None:
@@ -38,13 +26,7 @@ def saved(facts: Facts) -> Iterator[Flaw]:
         yield error(message, "set train.save_every, or retry.from_checkpoint: false", "retry.from_checkpoint")
 
 
-@rule(
-    "RLX052",
-    title="`retry` of runs on several nodes",
-    why="a further attempt of one is not begun: nothing would make its nodes agree on it",
-    fix="remove `retry`, or `layout.nodes: 1`",
-    source="rlx retry: runs of one node",
-)
+@rule("RLX052")
 def one_node(facts: Facts) -> Iterator[Flaw]:
     nodes = facts.recipe.layout.nodes
     if facts.recipe.retry is not None and nodes > 1:

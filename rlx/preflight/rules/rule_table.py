@@ -1,4 +1,4 @@
-"""The rules: each a small generator of flaws with an id, and what `rlx explain` says about it."""
+"""The rules: each a small generator of flaws with an id, whose row in the table of findings says what it means."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from rlx.backends.registry import PACKAGES, kinds, optional_part
+from rlx.findings import free_id, require_row
 from rlx.plan import Severity
 
 # Rules that hold for every back-end, a module for each subject.
@@ -32,13 +33,7 @@ Check = Callable[[Any], Iterator[Flaw]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`title`, `why` and `fix` are the row of docs/verdicts.md; `source` says where the fact comes from."""
-
     id: str
-    title: str
-    why: str
-    fix: str
-    source: str
     check: Check
 
     @property
@@ -50,21 +45,22 @@ class Rule:
         """The kind in whose folder it stands; None: it holds for every back-end."""
         return next((kind for kind, package in PACKAGES.items() if self.module.startswith(f"{package}.")), None)
 
-    @property
-    def row(self) -> str:
-        return f"| {self.id} | {self.title} | {self.why} | {self.fix} |"
-
 
 _RULES: dict[str, Rule] = {}
 
 
-def rule(id: str, *, title: str, why: str, fix: str, source: str) -> Callable[[Check], Check]:
-    """Registers a rule on the recipes of the back-end in whose folder it stands. Raises ValueError for a taken id."""
+def rule(id: str) -> Callable[[Check], Check]:
+    """Register a rule on the recipes of the back-end in whose folder it stands.
+
+    Raises ValueError for an id that another rule has, or that has no row in the table of findings.
+    """
+    require_row(id)
 
     def register(check: Check) -> Check:
         if id in _RULES:
-            raise ValueError(f"{id} is the id of another rule")
-        _RULES[id] = Rule(id, title, why, fix, source, check)
+            taken = _RULES[id].check
+            raise ValueError(f"{id} is the id of the rule {taken.__module__}.{taken.__name__}: take {free_id(id)}")
+        _RULES[id] = Rule(id, check)
         return check
 
     return register

@@ -23,13 +23,7 @@ _SENDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 
-@rule(
-    "RLX471",
-    title="a tracker is to send, and nothing says as whom or where to",
-    why="without a login the tracker fails at the start: the run goes on, and nothing of it arrives",
-    fix="name the login in `secrets`; or `track: {mode: offline}`, and send it afterwards",
-    source="wandb 0.31.0, swanlab 0.10.3: api_key not configured; mlflow 3.17.2, trackio 0.43.0: variables say where",
-)
+@rule("RLX471")
 def login(facts: Facts) -> Iterator[Flaw]:
     recipe = facts.recipe
     if recipe.track is None or recipe.track.mode == "offline":
@@ -41,13 +35,7 @@ def login(facts: Facts) -> Iterator[Flaw]:
             yield error(message, f"secrets: [{names[0]}], or track.mode: offline", "track.mode")
 
 
-@rule(
-    "RLX472",
-    title="a tracker is to stay offline, and a variable of the recipe has it send",
-    why="what the recipe says in env or secrets counts: the run sends, or waits for a network",
-    fix="`track: {mode: online}` if it is to send; else remove the variable",
-    source="wandb 0.31.0, swanlab 0.10.3, mlflow 3.17.2, trackio 0.43.0: their settings",
-)
+@rule("RLX472")
 def sends_nevertheless(facts: Facts) -> Iterator[Flaw]:
     recipe = facts.recipe
     if recipe.track is None or recipe.track.mode == "online":

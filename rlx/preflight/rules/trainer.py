@@ -9,13 +9,7 @@ from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX230",
-    title="a trainer that the back-end does not have",
-    why="each trainer counts its steps and samples in its own way, so that nothing could be promised",
-    fix="one of those that the message names, or no `backend.trainer`",
-    source="`names` in the part trainers of the back-end's folder; without one, `algorithm.kind` decides alone",
-)
+@rule("RLX230")
 def unknown_trainer(facts: Facts) -> Iterator[Flaw]:
     backend = facts.recipe.backend
     part = optional_part(backend.kind, "trainers")

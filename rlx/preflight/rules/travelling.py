@@ -15,14 +15,7 @@ if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 
-@rule(
-    "RLX026",
-    title="a file from outside the recipe's folder travels with the run",
-    why="a recipe of somebody else can name any file that you may read: its text then lies on the host and in the plan",
-    fix="put it beside the recipe; `--send FILE` lets a private one travel: one in a folder of your home that begins "
-    "with a dot, or that others may not read",
-    source="the path as this machine resolves it, links followed; a recipe cannot waive the error",
-)
+@rule("RLX026")
 def files_from_outside(facts: Facts) -> Iterator[Flaw]:
     folder = facts.resolved.folder
     for key, path in reward_files(facts.recipe).items():

@@ -10,6 +10,7 @@ import pytest
 
 from rlx.evidence.diagnosis import Signature, needle_pattern, signatures
 from rlx.evidence.diagnosis.excerpt import clean
+from rlx.findings import finding_row
 from tests.conftest import REPOSITORY
 
 ROWS = pytest.mark.parametrize("row", signatures(), ids=lambda row: row.id)
@@ -29,8 +30,9 @@ def test_every_failure_that_was_collected_has_its_row() -> None:
 
 @ROWS
 def test_a_row_is_complete(row: Signature) -> None:
-    assert row.name and row.meaning and row.fix and row.source and row.samples and row.others and row.needles
-    assert not any(text.endswith(".") for text in (row.name, row.meaning, row.fix))
+    known = finding_row(row.id)
+    assert known.source and row.samples and row.others and row.needles
+    assert not any(text.endswith(".") for text in (known.en.title, known.en.reason, known.en.fix))
 
 
 @ROWS

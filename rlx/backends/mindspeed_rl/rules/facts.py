@@ -8,10 +8,6 @@ from functools import cached_property
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.number_text import product
 
-CHECKS = "MindSpeed-RL 05a90d77, config_cls/validate_config.py"
-LATE = "MindSpeed-RL 05a90d77, workers/resharding/vllm_weight_container.py"
-REFUSED = "it refuses the configuration after Ray has started"
-
 SHARED, ACTOR, RL, GENERATE = "megatron_training", "actor_config", "rl_config", "generate_config"
 TP, PP = f"{ACTOR}.tensor_model_parallel_size", f"{ACTOR}.pipeline_model_parallel_size"
 EP, CP = f"{ACTOR}.expert_model_parallel_size", f"{ACTOR}.context_parallel_size"

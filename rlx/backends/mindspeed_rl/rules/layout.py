@@ -6,16 +6,13 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import (
     BATCH,
-    CHECKS,
     CP,
     EP,
     INFER_EP,
     INFER_TP,
-    LATE,
     MICRO,
     NPUS,
     PP,
-    REFUSED,
     SAMPLES,
     TP,
     MindSpeedRlFacts,
@@ -28,13 +25,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 
-@rule(
-    "RLX270",
-    title="MindSpeed-RL: tp × pp × cp does not divide the NPUs",
-    why=REFUSED,
-    fix="sizes whose product divides the NPUs",
-    source=f"{CHECKS}:80-105",
-)
+@rule("RLX270")
 def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     npus, size = sizes[NPUS], sizes.model_parallel
@@ -43,24 +34,12 @@ def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, f"make the product {one_of(near(divisors(npus), size))}", sizes.source(TP))
 
 
-@rule(
-    "RLX271",
-    title="MindSpeed-RL: the batch cannot be dealt out to the training's groups",
-    why=REFUSED,
-    fix="a `train.batch_size` that the data-parallel size divides",
-    source=f"{CHECKS}:133, :197",
-)
+@rule("RLX271")
 def batch_over_groups(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield from _dealt_out(facts, Sizes(facts).groups, "data-parallel groups")
 
 
-@rule(
-    "RLX272",
-    title="MindSpeed-RL: the micro batch does not divide a group's samples",
-    why=REFUSED,
-    fix="a `train.micro_batch_size` that divides batch_size / groups × n",
-    source=f"{CHECKS}:108, :139",
-)
+@rule("RLX272")
 def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     batch, groups, n, micro = sizes[BATCH], sizes.groups, sizes[SAMPLES], sizes[MICRO]
@@ -72,13 +51,7 @@ def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, f"use {one_of(near(divisors(share), micro))}", sizes.source(MICRO))
 
 
-@rule(
-    "RLX273",
-    title="MindSpeed-RL: the batch cannot be dealt out to the rollout's groups",
-    why=REFUSED,
-    fix="a `train.batch_size` that NPUs / rollout.tp divides",
-    source=f"{CHECKS}:158, :190",
-)
+@rule("RLX273")
 def batch_over_rollouts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield from _dealt_out(facts, Sizes(facts).replicas, "rollout replicas")
 
@@ -91,14 +64,7 @@ def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterato
         yield error(message, f"{facts.source(BATCH)} {one_of(fits)}", facts.source(BATCH))
 
 
-@rule(
-    "RLX274",
-    title="MindSpeed-RL: the rollout's experts and the training's do not fit",
-    why="it asserts this when the weights are resharded, after the model is loaded",
-    fix="`layout.ep` × `layout.tp` that divides rollout.ep × rollout.tp, and no `moe_tp_extend_ep: false`",
-    source=f"{LATE}:117-177: with moe_tp_extend_ep the training's size is tp × ep, and infer_ep × infer_tp a multiple "
-    "of it; training EP needs moe_tp_extend_ep",
-)
+@rule("RLX274")
 def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
@@ -115,13 +81,7 @@ def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(f"{sizes.named(EP)} without moe_tp_extend_ep", "remove the override", sizes.source(EP))
 
 
-@rule(
-    "RLX275",
-    title="MindSpeed-RL: tensor parallel sizes of training and rollout do not fit",
-    why="it asserts this when the weights are resharded, after the model is loaded",
-    fix="one a multiple of the other, and NPUs / pp a multiple of rollout.tp",
-    source=f"{LATE}:140-177: train_tp % infer_tp; (world // pp) >= infer_tp and divisible",
-)
+@rule("RLX275")
 def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     train, infer, npus, pp = sizes[TP], sizes[INFER_TP], sizes[NPUS], sizes[PP]
@@ -136,13 +96,7 @@ def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, f"{where} {one_of(near(divisors(stage), infer))}" if stage else "lower pp", where)
 
 
-@rule(
-    "RLX276",
-    title="MindSpeed-RL: the model's numbers do not fit the split",
-    why="Megatron fails when it builds the model; MindSpeed-RL checks none of it before",
-    fix="sizes that divide heads, key-value heads, layers and experts; `actor_config.num_layer_list` for uneven layers",
-    source=f"{LATE}:275 for layers; not checked early: heads, query groups, experts",
-)
+@rule("RLX276")
 def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes, model = Sizes(facts), facts.architecture
     if model is None:
@@ -159,25 +113,13 @@ def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
             yield error(message, fits, sizes.source(key))
 
 
-@rule(
-    "RLX277",
-    title="MindSpeed-RL: pools of devices",
-    why="its integrated worker is all roles at once on all NPUs: pools are ignored, or refused after Ray has started",
-    fix="remove `layout.pools`",
-    source=f"{CHECKS}:33-40: reference_resource and reward_resource must be None",
-)
+@rule("RLX277")
 def pools(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     for name in facts.recipe.layout.pools or ():
         yield error(f"layout.pools.{name}: the integrated worker has no pools", "remove it", "layout.pools")
 
 
-@rule(
-    "RLX278",
-    title="MindSpeed-RL: more NPUs than the nodes of the run have",
-    why="its placement groups wait for the others for ever",
-    fix="`layout.nodes` and `layout.devices_per_node`, and no `rl_config.actor_resource.num_npus` in overrides",
-    source="MindSpeed-RL 05a90d77, workers/scheduler/launcher.py: construct_placement_groups",
-)
+@rule("RLX278")
 def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes, layout = Sizes(facts), facts.recipe.layout
     there = layout.nodes * layout.devices_per_node
@@ -186,13 +128,7 @@ def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, "more layout.nodes, or remove it from overrides", sizes.source(NPUS))
 
 
-@rule(
-    "RLX279",
-    title="MindSpeed-RL: a model that it cannot hand to its rollout",
-    why="it raises after both copies are loaded: Model architectures … are not supported for now",
-    fix="Qwen2, Qwen2.5, Qwen3, Qwen3-MoE, DeepSeek V2 or V3, or Llama; or verl",
-    source="MindSpeed-RL 05a90d77, workers/resharding/weight_adaptor.py, about :705-730",
-)
+@rule("RLX279")
 def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     model = facts.architecture
     # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
@@ -201,13 +137,7 @@ def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, "another model, or backend.kind verl", "model.path")
 
 
-@rule(
-    "RLX288",
-    title="MindSpeed-RL: experts that are not dealt out, or none that could be",
-    why="without `layout.ep` each expert is cut in pieces by tp, or whole on every NPU; a dense model has none",
-    fix="a `layout.ep` in place of `layout.tp`: tp 1 and ep 4 take the NPUs of tp 4; 1 for a dense model",
-    source=f"{LATE}:117: with moe_tp_extend_ep tp × ep NPUs share the experts",
-)
+@rule("RLX288")
 def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     model, sizes = facts.architecture, Sizes(facts)
     ep, tp = sizes[EP] or 1, sizes[TP] or 1

@@ -11,13 +11,7 @@ _SEED = f"{GENERATE}.sampling_config.seed"
 _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
 
 
-@rule(
-    "RLX160",
-    title="MindSpeed-RL: one seed for all samples of a prompt",
-    why="each sample is a request of its own: with the same seed they are all the same, and there is no advantage",
-    fix="leave `sampling_config.seed` to rlx, which writes null",
-    source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py:165 and put_prompts_experience of transfer_dock.py",
-)
+@rule("RLX160")
 def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     n = facts.recipe.rollout.n
     if facts.setting(_SEED) is not None and n > 1:
@@ -25,13 +19,7 @@ def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield warning(message, "remove it", facts.source(_SEED))
 
 
-@rule(
-    "RLX161",
-    title="MindSpeed-RL: a KL term that nothing counts",
-    why="only its PPO subtracts KL from the reward, and DAPO has no reference model at all",
-    fix="`algorithm.kl: {place: loss}` with GRPO, and no `algorithm.kl` with DAPO",
-    source="MindSpeed-RL 05a90d77: use_kl_in_reward is read by trainer/ppo_trainer_hybrid.py only; cli/train_dapo.py",
-)
+@rule("RLX161")
 def kl(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     algorithm = facts.recipe.algorithm
     if algorithm.kl is None:
@@ -43,13 +31,7 @@ def kl(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, "algorithm.kl.place loss", "algorithm.kl.place")
 
 
-@rule(
-    "RLX162",
-    title="MindSpeed-RL: another engine than Megatron",
-    why="it trains with Megatron only: `backend.engine` would say what is not so",
-    fix="`backend.engine: megatron`",
-    source="MindSpeed-RL 05a90d77, README",
-)
+@rule("RLX162")
 def engine(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     name = facts.recipe.backend.engine
     if name != "megatron":
@@ -57,13 +39,7 @@ def engine(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, "backend.engine megatron", "backend.engine")
 
 
-@rule(
-    "RLX163",
-    title="MindSpeed-RL: adapters on modules by other names",
-    why="the names are Megatron's: nothing is called q_proj there, and MindSpeed-LLM fails or trains nothing",
-    fix="linear_qkv, linear_proj, linear_fc1, linear_fc2, or all-linear",
-    source="MindSpeed-RL 05a90d77, configs/grpo_lora_qwen25_32b_A2.yaml",
-)
+@rule("RLX163")
 def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     lora = facts.recipe.model.lora
     if lora and lora.targets != "all-linear" and (others := [one for one in lora.targets if one not in _TARGETS]):
@@ -71,26 +47,14 @@ def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(f"model.lora.targets {', '.join(others)}: no names of Megatron's", fix, "model.lora.targets")
 
 
-@rule(
-    "RLX665",
-    title="MindSpeed-RL: a correction of off-policy samples",
-    why="it drops the probabilities that vLLM returns, so it can neither weigh nor reject by them",
-    fix="no `algorithm.correction`, or verl",
-    source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py: log probabilities of the answers are not kept",
-)
+@rule("RLX665")
 def correction(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if facts.recipe.algorithm.correction is not None:
         message = "algorithm.correction: MindSpeed-RL knows no probabilities of the rollout to correct by"
         yield error(message, "algorithm.correction null", "algorithm.correction")
 
 
-@rule(
-    "RLX167",
-    title="MindSpeed-RL: a seed for each request",
-    why="its requests carry no seed, and nothing of rlx gives them one there",
-    fix="`rollout.deterministic: false`, or verl 0.9",
-    source="MindSpeed-RL 05a90d77, models/rollout/vllm_engine.py: one SamplingParams for all prompts",
-)
+@rule("RLX167")
 def seeds_of_requests(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if facts.recipe.rollout.deterministic:
         message = "rollout.deterministic: MindSpeed-RL gives no request a seed of its own"

@@ -9,13 +9,7 @@ from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX164",
-    title="MindSpeed-RL: `eval.post` without a converter",
-    why="its checkpoints are Megatron's, it has no way back to Hugging Face's form, and rlx knows none for it",
-    fix="`eval.post.convert`: a program on the host, called with the checkpoint and the folder to fill",
-    source="MindSpeed-RL 05a90d77 describes Hugging Face to Megatron only; MindSpeed-LLM's convert_ckpt.py has both",
-)
+@rule("RLX164")
 def converter(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     post = facts.recipe.eval.post
     if post is not None and post.convert is None:
@@ -23,13 +17,7 @@ def converter(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error("eval.post: MindSpeed-RL's checkpoints are Megatron's, and nothing converts them", fix, "eval.post")
 
 
-@rule(
-    "RLX165",
-    title="MindSpeed-RL: `eval.post` that nothing can grade",
-    why="its verifiers are a part of its workers and grade nothing outside it; verl's rewards are not there",
-    fix="`eval.post.reward: gsm8k`, or a function",
-    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
-)
+@rule("RLX165")
 def grading(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     post = facts.recipe.eval.post
     if post is None or not (post.reward is None or (isinstance(post.reward, str) and post.reward != "gsm8k")):
@@ -39,13 +27,7 @@ def grading(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield error(f"eval.post: {said} cannot grade outside MindSpeed-RL", fix, "eval.post.reward")
 
 
-@rule(
-    "RLX166",
-    title="MindSpeed-RL: `eval.post` without a checkpoint of the last iteration",
-    why="what is evaluated after the training is its last checkpoint; PPO saves at multiples of save_interval only",
-    fix="a `train.save_every` that divides the iterations",
-    source="MindSpeed-RL 05a90d77, trainer/ppo_trainer_hybrid.py:260; grpo_ and dapo_trainer_hybrid.py save the last",
-)
+@rule("RLX166")
 def last_iteration(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     every, steps = facts.count("megatron_training.save_interval"), facts.count("megatron_training.train_iters")
     is_ppo = facts.recipe.eval.post is not None and facts.recipe.algorithm.kind == "ppo"

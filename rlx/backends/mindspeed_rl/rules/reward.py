@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.mindspeed_rl.rules.facts import ACTOR, CHECKS, MindSpeedRlFacts
+from rlx.backends.mindspeed_rl.rules.facts import ACTOR, MindSpeedRlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 
@@ -14,26 +14,14 @@ VERIFIERS = (
 )
 
 
-@rule(
-    "RLX150",
-    title="MindSpeed-RL: no such verifier",
-    why="it skips unknown names without a word: the reward is 0 for ever",
-    fix="one of its own names",
-    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
-)
+@rule("RLX150")
 def verifiers(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     for name in _verifiers(facts):
         if name not in VERIFIERS:
             yield error(f"reward: MindSpeed-RL has no verifier {name}", f"one of {', '.join(VERIFIERS)}", "reward")
 
 
-@rule(
-    "RLX151",
-    title="MindSpeed-RL: a reward file",
-    why="it has named verifiers only",
-    fix="`reward: {verifiers: [math_17k_acc]}`",
-    source="MindSpeed-RL 05a90d77, models/rule_verifier.py",
-)
+@rule("RLX151")
 def reward_file(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     from rlx.recipe.schema import FunctionReward
 
@@ -42,13 +30,7 @@ def reward_file(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, f"reward: {{verifiers: [one of {', '.join(VERIFIERS)}]}}", "reward.path")
 
 
-@rule(
-    "RLX152",
-    title="MindSpeed-RL: sampling that leaves little to compare",
-    why="answers to one prompt are nearly the same at a low temperature; a small top_k samples another policy",
-    fix="`rollout.temperature: 1.0` and `top_k: -1`",
-    source="its defaults temperature 0.2 and top_k 50 against its own GRPO samples with 1.0 and -1",
-)
+@rule("RLX152")
 def sampling(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     rollout = facts.recipe.rollout
     if rollout.temperature <= 0.2:
@@ -59,26 +41,14 @@ def sampling(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield warning(message, "rollout.top_k -1", "rollout.top_k")
 
 
-@rule(
-    "RLX153",
-    title="MindSpeed-RL: another precision than bfloat16",
-    why="it asserts bf16 for training and rollout at the start",
-    fix="`model.dtype: bfloat16`",
-    source=f"{CHECKS}:26",
-)
+@rule("RLX153")
 def precision(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     dtype = facts.recipe.model.dtype
     if dtype != "bfloat16":
         yield error(f"model.dtype {dtype}: MindSpeed-RL takes bfloat16 only", "model.dtype bfloat16", "model.dtype")
 
 
-@rule(
-    "RLX154",
-    title="MindSpeed-RL: the mini batch does not divide the batch",
-    why="dispatch sizes do not fit: it refuses the configuration, or drops the rest",
-    fix="a `train.mini_batch_size` that divides `train.batch_size`",
-    source=f"{CHECKS}:368, :378-447; mini_batch_size is multiplied by n inside",
-)
+@rule("RLX154")
 def mini_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     train = facts.recipe.train
     if train.batch_size % train.mini_batch_size:
@@ -87,13 +57,7 @@ def mini_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(message, f"train.mini_batch_size {fits}", "train.mini_batch_size")
 
 
-@rule(
-    "RLX155",
-    title="MindSpeed-RL: no validation during training",
-    why="it has no validation loop: eval.every is not carried out, and there is no accuracy on held-out data",
-    fix="`eval.every: null`, and `eval.post` for the last checkpoint",
-    source="MindSpeed-RL 05a90d77: train_valid_test_num_samples [..., 0, 0]",
-)
+@rule("RLX155")
 def no_validation(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     every = facts.recipe.eval.every
     if every:
@@ -101,26 +65,14 @@ def no_validation(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield warning(f"eval.every {every}: MindSpeed-RL never validates", fix, "eval.every")
 
 
-@rule(
-    "RLX157",
-    title="MindSpeed-RL: a verifier that wants tags in the answer",
-    why="an answer without them scores 0 however right it is, and stays so if the prompt does not ask for them",
-    fix="say the form in the prompt, or take `math_17k_acc`",
-    source="MindSpeed-RL 05a90d77, models/rule_verifier.py: base_acc reads <think>…</think>…<answer>…\\boxed{}…",
-)
+@rule("RLX157")
 def tags(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if "base_acc" in _verifiers(facts):
         form = "<think>…</think><answer>…\\boxed{…}…</answer>"
         yield note(f"reward base_acc counts answers of the form {form} only", "ask for it in the prompt", "reward")
 
 
-@rule(
-    "RLX156",
-    title="MindSpeed-RL: an algorithm that it does not have",
-    why="its trainers are GRPO, DAPO and PPO: there is no command to start another",
-    fix="`algorithm.kind: grpo`, `dapo` or `ppo`, or verl",
-    source="MindSpeed-RL 05a90d77: cli/train_{grpo,dapo,ppo,dpo}.py; stage ray_grpo, ray_dapo, ray_ppo",
-)
+@rule("RLX156")
 def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     kind = facts.recipe.algorithm.kind
     if kind not in ("grpo", "dapo", "ppo"):
@@ -129,13 +81,7 @@ def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX158",
-    title="MindSpeed-RL: noise of its own, or with MindSpore",
-    why="it has no noise injection, and rlx brings one for torch only: the arm would train without noise",
-    fix="`aqn.provider: payload`, and no `ai_framework`",
-    source="MindSpeed-RL 05a90d77, config_cls/base_config.py:15-33; payload/rlx_mindspeed_rl_hook.py",
-)
+@rule("RLX158")
 def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, f"{ACTOR}.ai_framework"
     if aqn and aqn.provider == "builtin":
@@ -145,13 +91,7 @@ def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(f"aqn with {facts.named(key)}: rlx's noise is for torch", "remove it", facts.source(key))
 
 
-@rule(
-    "RLX159",
-    title="MindSpeed-RL: a device or a rollout engine that it does not have",
-    why="it trains with Megatron on NPUs and generates with vllm-ascend, nothing else",
-    fix="`layout.device: npu` and `rollout.engine: vllm`, or verl",
-    source="MindSpeed-RL 05a90d77, README and config_cls/generate_config.py",
-)
+@rule("RLX159")
 def platform(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "npu":

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import (
     ACTOR,
-    CHECKS,
     CP,
     GENERATE,
     MAX_TOKENS,
     PP,
-    REFUSED,
     RL,
     SAMPLES,
     SHARED,
@@ -27,13 +25,7 @@ _OTHER_SECTIONS = ("ref_config", "reward_config")
 _DISPATCHED = ("actor_rollout", "actor_logprob", "ref", "adv", "actor_update")
 
 
-@rule(
-    "RLX280",
-    title="MindSpeed-RL: the rollout's longest sample is shorter than the training's",
-    why=f"{REFUSED}; with prompts and answers longer than max_model_len the rollout fails on them",
-    fix="leave `generate_config.max_model_len` to rlx",
-    source=f"{CHECKS}:49; the second part is checked by nobody",
-)
+@rule("RLX280")
 def lengths(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     most, data = facts.count(MOST), facts.recipe.data
     wanted = {LENGTH: facts.count(LENGTH), "prompt and response": data.max_prompt_tokens + data.max_response_tokens}
@@ -42,13 +34,7 @@ def lengths(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
             yield error(f"{facts.named(MOST)} is less than {name} {length}", f"{MOST} {length}", facts.source(MOST))
 
 
-@rule(
-    "RLX281",
-    title="MindSpeed-RL: roles beside the integrated worker",
-    why=REFUSED,
-    fix="leave reference and reward to the integrated worker, or turn it off with its configuration",
-    source=f"{CHECKS}:33-43; cli/train_grpo.py:257-268",
-)
+@rule("RLX281")
 def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     written = facts.settings.written
     if not facts.is_true(f"{RL}.use_integrated_worker"):
@@ -61,13 +47,7 @@ def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(f"overrides.{key}: the integrated worker is that role, too", "remove it", f"overrides.{key}")
 
 
-@rule(
-    "RLX282",
-    title="MindSpeed-RL: padding that is removed without what it needs",
-    why=REFUSED,
-    fix="`reset_attention_mask` and, with a pipeline, `no_pad_to_seq_lengths` beside `use_remove_padding`",
-    source=f"{CHECKS}:55-77",
-)
+@rule("RLX282")
 def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     algorithm, sizes = facts.setting(f"{ACTOR}.context_parallel_algo"), Sizes(facts)
     if (sizes[CP] or 1) > 1 and algorithm not in (None, "ulysses_cp_algo", "megatron_cp_algo"):
@@ -83,13 +63,7 @@ def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error("use_remove_padding with is_multimodal", "one of them")
 
 
-@rule(
-    "RLX283",
-    title="MindSpeed-RL: samples handed on in pieces that do not fit",
-    why=REFUSED,
-    fix="remove the dispatch sizes: the defaults fit",
-    source=f"{CHECKS}:312-447",
-)
+@rule("RLX283")
 def dispatched(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     sizes = Sizes(facts)
     for name in _DISPATCHED:
@@ -110,13 +84,7 @@ def _mini(sizes: Sizes) -> int:
     return (sizes[f"{RL}.mini_batch_size"] or 1) * (sizes[SAMPLES] or 1)
 
 
-@rule(
-    "RLX284",
-    title="MindSpeed-RL: a shared backbone without adapters",
-    why=REFUSED,
-    fix="`model.lora`, or no `share_backbone`; DAPO has no reference that could share it",
-    source=f"{CHECKS}:287-295",
-)
+@rule("RLX284")
 def backbone(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if not facts.is_true(f"{RL}.share_backbone"):
         return
@@ -126,13 +94,7 @@ def backbone(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error("rl_config.share_backbone with DAPO", "remove it", f"{RL}.share_backbone")
 
 
-@rule(
-    "RLX285",
-    title="MindSpeed-RL: DAPO's settings contradict each other",
-    why=REFUSED,
-    fix="leave them to `algorithm.kind: dapo`",
-    source=f"{CHECKS}:481-502",
-)
+@rule("RLX285")
 def dapo(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     tokens, buffer = facts.count(MAX_TOKENS), facts.whole(f"{RL}.overlong_buffer")
     if facts.is_true(f"{RL}.overlong_buffer_enable") and tokens and buffer is not None:
@@ -161,13 +123,7 @@ def _filtered(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)} does not divide over {groups} data-parallel groups", "a multiple", key)
 
 
-@rule(
-    "RLX286",
-    title="MindSpeed-RL: several turns, or split answers, without what they need",
-    why=REFUSED,
-    fix="`async_engine: true` and room for all turns; no `guarantee_order` with split answers",
-    source=f"{CHECKS}:507-518",
-)
+@rule("RLX286")
 def turns(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if (facts.count(f"{RL}.partial_rollout_max_split") or 1) > 1 and facts.is_true(f"{RL}.guarantee_order"):
         yield error("partial_rollout_max_split with guarantee_order", "guarantee_order false", f"{RL}.guarantee_order")
@@ -181,13 +137,7 @@ def turns(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield error("multi_turn_enable without async_engine", "rl_config.async_engine: true", f"{RL}.async_engine")
 
 
-@rule(
-    "RLX287",
-    title="MindSpeed-RL: a value that it refuses",
-    why=REFUSED,
-    fix="remove the override",
-    source=f"{CHECKS}:23, :26, :169, :473",
-)
+@rule("RLX287")
 def refused(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     framework, pipeline = f"{ACTOR}.ai_framework", f"{GENERATE}.infer_pipeline_parallel_size"
     if facts.setting(framework) not in (None, "mindspore"):

@@ -4,30 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
+from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX172",
-    title="TRL: an algorithm that rlx does not start with it",
-    why="its trainers of other algorithms have other arguments, and none of them was run",
-    fix="`algorithm.kind: grpo`, or verl",
-    source="rlx starts GRPOTrainer of trl 1.16.0 and nothing else",
-)
+@rule("RLX172")
 def grpo(facts: TrlFacts) -> Iterator[Flaw]:
     kind = facts.recipe.algorithm.kind
     if kind != "grpo":
         yield error(f"algorithm.kind {kind}: rlx starts TRL's GRPO only", "algorithm.kind grpo", "algorithm.kind")
 
 
-@rule(
-    "RLX173",
-    title="TRL: a KL term that it does not have",
-    why="its KL is a term of the loss, by one estimator; another one would be left out without a word",
-    fix="`algorithm.kl: {place: loss, estimator: low_var_kl}`, or null",
-    source=f"{TRAINER}, _compute_loss: exp(x) - x - 1, times beta",
-)
+@rule("RLX173")
 def kl(facts: TrlFacts) -> Iterator[Flaw]:
     said = facts.recipe.algorithm.kl
     if said is not None and said.place != "loss":
@@ -37,14 +25,7 @@ def kl(facts: TrlFacts) -> Iterator[Flaw]:
         yield error(message, "estimator: low_var_kl", "algorithm.kl.estimator")
 
 
-@rule(
-    "RLX174",
-    title="TRL: a correction that it does not have, or does not tell of",
-    why="it corrects for the difference between rollout and actor with vLLM only, by weights, and tells nowhere how "
-    "many samples weights of 0 take from the training",
-    fix="`algorithm.correction: null`; with vLLM weights by token or sequence, and one number as their threshold",
-    source=f"{TRAINER}: sampling_per_token_logps are looked at where use_vllm is set; _mask and _truncate",
-)
+@rule("RLX174")
 def correction(facts: TrlFacts) -> Iterator[Flaw]:
     said, place = facts.recipe.algorithm.correction, "algorithm.correction"
     if said is None:
@@ -61,13 +42,7 @@ def correction(facts: TrlFacts) -> Iterator[Flaw]:
         yield error(message, "one number, to which larger weights are cut", f"{place}.weights_threshold")
 
 
-@rule(
-    "RLX175",
-    title="TRL: noise of its own",
-    why="it has no noise injection: the arm would train without any",
-    fix="`aqn.provider: payload`",
-    source="trl 1.16.0 has none; NVlabs/QeRL brings its own copy of an older TRL",
-)
+@rule("RLX175")
 def noise(facts: TrlFacts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn is not None and aqn.provider == "builtin":

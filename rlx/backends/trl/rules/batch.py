@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.trl.rules.facts import CONFIG, TRAINER, TrlFacts
+from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX170",
-    title="TRL: several updates for one generation",
-    why="TRL counts updates as steps, and noise, validations and metrics go by steps: a generation would have several",
-    fix="`train.mini_batch_size` equal to `train.batch_size`",
-    source=f"{TRAINER}, _prepare_inputs: generates every steps_per_generation × num_iterations passes",
-)
+@rule("RLX170")
 def one_update(facts: TrlFacts) -> Iterator[Flaw]:
     train = facts.recipe.train
     if train.mini_batch_size != train.batch_size:
@@ -23,13 +17,7 @@ def one_update(facts: TrlFacts) -> Iterator[Flaw]:
         yield error(message, f"train.mini_batch_size {train.batch_size}", "train.mini_batch_size")
 
 
-@rule(
-    "RLX171",
-    title="TRL: the micro batch does not divide the answers of a step",
-    why="TRL would train on other answers than it generates for the step, or refuse the configuration",
-    fix="a `train.micro_batch_size` that divides batch_size × n",
-    source=f"{CONFIG}, __post_init__: generation_batch_size is passes × per_device_train_batch_size",
-)
+@rule("RLX171")
 def micro_batch(facts: TrlFacts) -> Iterator[Flaw]:
     train, n = facts.recipe.train, facts.recipe.rollout.n
     answers = train.batch_size * n

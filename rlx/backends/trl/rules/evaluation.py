@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
+from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, note, rule
 
 
-@rule(
-    "RLX180",
-    title="TRL: a validation at another temperature than the training's",
-    why="it has one set of sampling parameters: it validates by sampling as in training, and never greedily",
-    fix="`eval.temperature` equal to `rollout.temperature`, and `eval.post` for a greedy result",
-    source=f"{TRAINER}: generation_config is made once, in __init__",
-)
+@rule("RLX180")
 def temperature(facts: TrlFacts) -> Iterator[Flaw]:
     said, trained = facts.recipe.eval, facts.recipe.rollout.temperature
     if said.every is None and not said.before_train:

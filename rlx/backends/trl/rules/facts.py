@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from rlx.preflight.rules.facts import Facts
 
-CONFIG = "trl 1.16.0, trainer/grpo_config.py"
-TRAINER = "trl 1.16.0, trainer/grpo_trainer.py"
-
 
 @dataclass(frozen=True)
 class TrlFacts(Facts):

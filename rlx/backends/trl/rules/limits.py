@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlx.backends.trl.correction import KEYS as CORRECTION
-from rlx.backends.trl.rules.facts import TRAINER, TrlFacts
+from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 ENGINES = ("transformers", "vllm")
@@ -45,13 +45,7 @@ KEPT = (
 )
 
 
-@rule(
-    "RLX176",
-    title="TRL: a device or a rollout engine that rlx has not run with it",
-    why="noise, probe and records were shown in one process on a CPU only, with transformers' generation and with vLLM",
-    fix="`layout.device: cpu` and `rollout.engine: transformers` or `vllm`, or verl",
-    source="rlx/backends/trl/payload, run with trl 1.16.0, transformers 5.10.4, vLLM 0.27.1 and torch 2.13.0 on a CPU",
-)
+@rule("RLX176")
 def platform(facts: TrlFacts) -> Iterator[Flaw]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "cpu":
@@ -61,13 +55,7 @@ def platform(facts: TrlFacts) -> Iterator[Flaw]:
         yield error(message, f"rollout.engine {' or '.join(ENGINES)}", "rollout.engine")
 
 
-@rule(
-    "RLX177",
-    title="TRL: a precision or adapters that rlx has not run with it",
-    why="neither was shown to train, and what noise does below adapters was not looked at",
-    fix="`model.dtype: float32`, and no `model.lora`, or verl",
-    source="run in float32 with all weights trained; TRL needs peft for adapters",
-)
+@rule("RLX177")
 def model(facts: TrlFacts) -> Iterator[Flaw]:
     said = facts.recipe.model
     if said.dtype != "float32":
@@ -76,13 +64,7 @@ def model(facts: TrlFacts) -> Iterator[Flaw]:
         yield error("model.lora: rlx trains all weights with TRL", "model.lora null", "model.lora")
 
 
-@rule(
-    "RLX178",
-    title="TRL: a key of the recipe that it has nothing for",
-    why="one process trains and generates with the whole model: the key would be ignored",
-    fix="remove it, or verl",
-    source=f"{TRAINER} in one process",
-)
+@rule("RLX178")
 def untaken(facts: TrlFacts) -> Iterator[Flaw]:
     for key in UNTAKEN:
         value, default = _at(facts.recipe, key), _default_of(facts.recipe, key)
@@ -90,13 +72,7 @@ def untaken(facts: TrlFacts) -> Iterator[Flaw]:
             yield error(f"{key} {value}: TRL has nothing for it here", f"remove {key}", key)
 
 
-@rule(
-    "RLX179",
-    title="TRL: an argument that only the recipe's own keys may set",
-    why="rlx promises steps, validations, noise and records by the recipe, and would promise what does not happen",
-    fix="the recipe's key for it",
-    source="rlx/backends/trl/arguments.py",
-)
+@rule("RLX179")
 def kept(facts: TrlFacts) -> Iterator[Flaw]:
     for key in facts.recipe.overrides:
         if key in KEPT:

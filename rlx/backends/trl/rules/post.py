@@ -8,13 +8,7 @@ from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX181",
-    title="TRL: `eval.post` without a checkpoint",
-    why="what is evaluated after the training is its last checkpoint; with any, the last step is saved too",
-    fix="`train.save_every`",
-    source="rlx/backends/trl/payload/rlx_trl_records.py",
-)
+@rule("RLX181")
 def checkpoint(facts: TrlFacts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is not None and facts.recipe.train.save_every is None:
         fits = f"train.save_every {facts.steps}" if facts.steps else "set train.save_every"

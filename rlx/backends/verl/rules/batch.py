@@ -15,13 +15,7 @@ BYPASS = "algorithm.rollout_correction.bypass_mode"
 LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in (ROLLOUT, REF))
 
 
-@rule(
-    "RLX103",
-    title="the samples of a step cannot be dealt out evenly to the devices",
-    why="verl refuses the configuration at the start",
-    fix="a `train.batch_size` for which batch_size × n is a multiple of the devices",
-    source="verl 0.6.1 to 0.9.1, verl/utils/config.py, validate_config: real_train_batch_size % minimal_bsz",
-)
+@rule("RLX103")
 def samples_over_devices(facts: VerlFacts) -> Iterator[Flaw]:
     micro = facts.count(MICRO) if facts.is_megatron else 1
     workers = facts.data_parallel if facts.is_megatron else facts.devices
@@ -37,14 +31,7 @@ def samples_over_devices(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{message} ({made_of})", f"train.batch_size {one_of(fits)}", facts.source(BATCH))
 
 
-@rule(
-    "RLX104",
-    title="the micro batch does not divide a device's share of a mini batch",
-    why="the actor's first update, or its start, ends in an assertion, minutes after the start",
-    fix="a `train.micro_batch_size` that divides mini_batch_size × n / data-parallel size",
-    source="verl 0.6.1/0.7.1 fsdp_workers.py: ppo_mini_batch_size % ppo_micro_batch_size_per_gpu; "
-    "0.8.0/0.9.1 workers/engine/utils.py: data size must be divisible by … micro_batch_size_per_gpu",
-)
+@rule("RLX104")
 def micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(MICRO), _share(facts, _dealt_samples(facts))
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
@@ -53,13 +40,7 @@ def micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield _indivisible(facts, MICRO, micro, share, "a device has of each mini batch")
 
 
-@rule(
-    "RLX105",
-    title="a mini batch cannot be dealt out evenly to the data-parallel groups",
-    why="verl 0.8 and later end in an assertion; earlier ones round down, so that a mini batch is smaller than written",
-    fix="a `train.mini_batch_size` for which mini_batch_size × n is a multiple of the data-parallel size",
-    source="verl 0.9.1 workers/engine_workers.py, train_mini_batch; 0.6.1 fsdp_workers.py: ppo_mini_batch_size //=",
-)
+@rule("RLX105")
 def mini_batch_over_groups(facts: VerlFacts) -> Iterator[Flaw]:
     groups, mini, n = facts.data_parallel, facts.count(MINI), facts.count(SAMPLES)
     if not (groups and mini and n and facts.mini_samples) or facts.mini_samples % groups == 0:
@@ -75,13 +56,7 @@ def mini_batch_over_groups(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(f"{message}: verl {facts.settings.version} makes {left} of them ({groups} groups)", fix)
 
 
-@rule(
-    "RLX106",
-    title="the mini batch is larger than the batch",
-    why="verl refuses the configuration at the start",
-    fix="a `train.mini_batch_size` of at most `train.batch_size`",
-    source="verl/workers/config/actor.py, validate: train_batch_size must be >= actor.ppo_mini_batch_size",
-)
+@rule("RLX106")
 def mini_batch_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if facts.fixed_micro_batches and not facts.is_nla and batch and mini and mini > batch:
@@ -89,13 +64,7 @@ def mini_batch_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"train.mini_batch_size {one_of(near(divisors(batch), mini))}", facts.source(MINI))
 
 
-@rule(
-    "RLX107",
-    title="the log-probability micro batch does not divide a device's samples",
-    why="verl 0.8 and later end in an assertion in the first step, after the first validation",
-    fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
-    source="verl 0.8.0/0.9.1 workers/engine/utils.py, prepare_micro_batches; seen in 0.9.1 on a CPU",
-)
+@rule("RLX107")
 def log_prob_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
     # In bypass mode the rollout's own log-probabilities are taken, and there is no such pass.
@@ -104,13 +73,7 @@ def log_prob_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield _indivisible(facts, LOG_MICRO, micro, share, "a device has of each step")
 
 
-@rule(
-    "RLX108",
-    title="the reference's log-probability micro batch does not divide a device's samples",
-    why="as RLX107, in the pass of the reference policy",
-    fix="a `rollout.log_prob_micro_batch_size` that divides batch_size × n / data-parallel size",
-    source="as RLX107",
-)
+@rule("RLX108")
 def reference_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
@@ -120,13 +83,7 @@ def reference_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield _indivisible(facts, REF_MICRO, micro, share, "a device has of each step")
 
 
-@rule(
-    "RLX109",
-    title="micro batch sizes are given twice, or not at all",
-    why="verl refuses the configuration at the start",
-    fix="remove the override of the deprecated key without `_per_gpu`",
-    source="verl/utils/config.py, check_mutually_exclusive; verl/workers/config/actor.py, __post_init__",
-)
+@rule("RLX109")
 def one_micro_batch_key(facts: VerlFacts) -> Iterator[Flaw]:
     keys = [(MICRO, facts.fixed_micro_batches), (LOG_MICRO, facts.fixed_micro_batches)]
     keys.append((REF_MICRO, facts.fixed_micro_batches and _has_reference(facts)))
@@ -139,14 +96,7 @@ def one_micro_batch_key(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(f"neither {key} nor {old} is set", f"remove {facts.source(key)}")
 
 
-@rule(
-    "RLX110",
-    title="the mini batch does not divide the batch",
-    why="verl 0.8 ends in an assertion, 0.9 fills up with padding, earlier ones make the last update a smaller one",
-    fix="a `train.mini_batch_size` that divides `train.batch_size`",
-    source="verl 0.8.0 utils/tensordict_utils.py, make_iterator; 0.9.1 trainer/ppo/v1/trainer_base.py, "
-    "_get_required_batch_multiple; 0.6.1 workers/actor/dp_actor.py: data.split(ppo_mini_batch_size)",
-)
+@rule("RLX110")
 def mini_batches_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if not batch or not mini or mini > batch or batch % mini == 0:

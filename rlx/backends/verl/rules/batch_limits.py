@@ -9,14 +9,7 @@ from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 
-@rule(
-    "RLX111",
-    title="a sample can be longer than a dynamic micro batch",
-    why="verl asserts that the longest sequence fits: 0.8 and later as soon as a sample is that long, earlier at once",
-    fix="`ppo_max_token_len_per_gpu` of at least prompt plus response tokens, divided by the sequence parallel size",
-    source="verl/utils/seqlen_balancing.py, rearrange_micro_batches: max_token_len must be greater than the sequence "
-    "length",
-)
+@rule("RLX111")
 def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
     limit, longest, cp = facts.count(key), facts.longest, facts.cp
@@ -28,13 +21,7 @@ def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
         yield say(message, f"{key} {needed} or more", facts.source(key))
 
 
-@rule(
-    "RLX112",
-    title="a group of one sample",
-    why="GRPO and RLOO compare the samples of a prompt; with one there is no baseline",
-    fix="`rollout.n` of 2 or more, or another algorithm",
-    source="verl/trainer/ppo/core_algos.py, compute_grpo_outcome_advantage: a group of one has mean 0 and deviation 1",
-)
+@rule("RLX112")
 def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
     kind = facts.setting("algorithm.adv_estimator")
     if kind in ("grpo", "rloo") and facts.whole(SAMPLES) == 1:
@@ -42,13 +29,7 @@ def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, "rollout.n 2 or more", facts.source(SAMPLES))
 
 
-@rule(
-    "RLX113",
-    title="a way to aggregate the loss that verl does not know",
-    why="verl refuses the configuration at the start",
-    fix="one of its modes",
-    source="verl/workers/config/actor.py, valid_loss_agg_modes",
-)
+@rule("RLX113")
 def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.loss_agg_mode"
     modes = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
@@ -58,14 +39,7 @@ def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)}: verl has no such mode", f"use {', '.join(modes)}")
 
 
-@rule(
-    "RLX114",
-    title="a validation batch of no rows",
-    why="the data loader refuses it when the trainer starts; 0 is the whole set in verl 0.9 only",
-    fix="remove `data.val_batch_size`",
-    source="verl 0.6.1 to 0.8.0, _create_dataloader: batch_size should be a positive integer value, but got "
-    "batch_size=0; 0.9.1: val_batch_size or len(val_dataset), run with 0",
-)
+@rule("RLX114")
 def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
     key = "data.val_batch_size"
     size = facts.whole(key)
@@ -73,27 +47,14 @@ def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)}: a batch has at least one row", "remove it: the whole set is one batch")
 
 
-@rule(
-    "RLX115",
-    title="sequences are split over devices without removing padding",
-    why="verl refuses the configuration at the start",
-    fix="leave `use_remove_padding` on, or `layout.cp` 1",
-    source="verl/workers/config/actor.py: When using sequence parallelism …, you must enable `use_remove_padding`",
-)
+@rule("RLX115")
 def padding_and_sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{MODEL}.use_remove_padding"
     if not facts.is_megatron and (facts.cp or 1) > 1 and not facts.is_true(key):
         yield error(f"layout.cp {facts.cp} with {facts.named(key)}", f"remove {facts.source(key)}")
 
 
-@rule(
-    "RLX117",
-    title="only the deprecated micro batch size is set",
-    why="verl 0.8 and later assert in their workers that the one with `_per_gpu` is; earlier ones divide the other",
-    fix="remove what takes `train.micro_batch_size` or `rollout.log_prob_micro_batch_size` away",
-    source="verl 0.8.0 :577 and 0.9.1 :639, workers/engine_workers.py: micro_batch_size_per_gpu is not None; "
-    "all: workers/config/actor.py, validate: ppo_mini_batch_size % ppo_micro_batch_size",
-)
+@rule("RLX117")
 def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
     if not facts.fixed_micro_batches:
         return
@@ -107,14 +68,7 @@ def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(old)} does not divide {facts.named(MINI)}", f"set {MICRO} instead", old)
 
 
-@rule(
-    "RLX119",
-    title="the asynchronous trainer's batch is not what it updates between two syncs",
-    why="verl asserts it when the trainer starts",
-    fix="`train.batch_size` = parameter_sync_step × `train.mini_batch_size`",
-    source="verl 0.9.1 trainer/ppo/v1/trainer_separate_async.py: train_batch_size must equal parameter_sync_step * "
-    "ppo_mini_batch_size in separate async training",
-)
+@rule("RLX119")
 def asynchronous_batch(facts: VerlFacts) -> Iterator[Flaw]:
     mode, key = "trainer.v1.trainer_mode", "trainer.v1.separate_async.parameter_sync_step"
     batch, mini, updates = facts.count("data.train_batch_size"), facts.count(MINI), facts.count(key)

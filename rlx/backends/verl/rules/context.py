@@ -12,14 +12,7 @@ LENGTH, TOKENS, CHUNKED = (
 )
 
 
-@rule(
-    "RLX210",
-    title="the rollout's context is shorter than a sample",
-    why="answers to long prompts are cut, without a word",
-    fix="remove `max_model_len`, or make it prompt plus response tokens",
-    source="verl 0.7.1 to 0.9.1 vllm_async_server.py, generate: max_tokens = min(…, max_model_len - prompt); "
-    "0.6.1 hands it to vLLM, which ends an answer there",
-)
+@rule("RLX210")
 def rollout_context(facts: VerlFacts) -> Iterator[Flaw]:
     limit, longest = facts.count(LENGTH), facts.longest
     if limit and longest and limit < longest:
@@ -27,15 +20,7 @@ def rollout_context(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"remove it, or write {longest}", facts.source(LENGTH))
 
 
-@rule(
-    "RLX211",
-    title="a prefill of less than one sample",
-    why="verl 0.6 refuses it with chunked prefill, vLLM without; verl 0.9 raises the limit itself",
-    fix="raise `max_num_batched_tokens`, or leave chunked prefill on (verl 0.7 and later)",
-    source="verl 0.6.1 vllm_rollout_spmd.py:197: Enable chunked prefill, max_num_batched_tokens is smaller than "
-    "max_model_len; vLLM SchedulerConfig; verl 0.9.1 vllm_async_server.py, _validate_configs: raising "
-    "max_num_batched_tokens",
-)
+@rule("RLX211")
 def prefill(facts: VerlFacts) -> Iterator[Flaw]:
     tokens, context = facts.count(TOKENS), facts.count(LENGTH) or facts.longest
     if facts.setting(f"{ROLLOUT}.name") != "vllm" or not tokens or not context or tokens >= context:
@@ -50,14 +35,7 @@ def prefill(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{message}, and {CHUNKED} is off", fix, facts.source(TOKENS))
 
 
-@rule(
-    "RLX223",
-    title="a sample is longer than the model's context",
-    why="verl 0.6 asserts it when the rollout starts; later ones cut the answers at the model's last position",
-    fix="shorter `data.max_prompt_tokens` or `data.max_response_tokens`, or a model with more positions",
-    source="verl 0.6.1 vllm_rollout_spmd.py:177: model context length should be greater than total sequence length; "
-    "0.9.1 vllm_async_server.py, _validate_configs: max_model_len is max_position_embeddings, or refused above it",
-)
+@rule("RLX223")
 def model_context(facts: VerlFacts) -> Iterator[Flaw]:
     shape, limit = facts.architecture, facts.count(LENGTH)
     most = shape.max_positions if shape else None

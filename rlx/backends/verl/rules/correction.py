@@ -28,16 +28,7 @@ _KINDS = (
 _KINDS_OF_06 = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq_mean_k1"}
 
 
-@rule(
-    "RLX660",
-    title="noise with rejection",
-    why="the noise moves the rollout away from the actor, and rejection throws away what is far: verl's own threshold "
-    "0.999_1.001 took 94 % of the samples at sigma 0.05",
-    fix="importance weights in place of rejection, or a threshold that keeps the noisy samples; what is left decides "
-    "the verdict (`aqn.min_trained_share`)",
-    source="measured with recipes/tiny-cpu.yaml on verl 0.9.1: seq_mean_k1 0.999_1.001 masked 94, 88 and 88 % of the "
-    "samples at steps 5, 6 and 8; presets decoupled_geo_rs of verl 0.7.1 to 0.9.1, trainer/config/algorithm.py",
-)
+@rule("RLX660")
 def noise_with_rejection(facts: VerlFacts) -> Iterator[Flaw]:
     correction = correction_of(facts.setting)
     if facts.recipe.aqn and correction and correction.rejection:
@@ -49,13 +40,7 @@ def noise_with_rejection(facts: VerlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX661",
-    title="noise without correction",
-    why="the actor learns from noisy samples as if it had drawn them itself, as in QeRL; verl can weigh them instead",
-    fix="nothing, or `algorithm.correction: {weights: token}` for all arms",
-    source="verl 0.6.1 to 0.9.1, trainer/config/algorithm/rollout_correction.yaml: all off by default",
-)
+@rule("RLX661")
 def noise_without_correction(facts: VerlFacts) -> Iterator[Flaw]:
     known = any(key.startswith(f"{SECTION}.") for key in facts.settings.defaults)
     if facts.recipe.aqn and known and correction_of(facts.setting) is None:
@@ -66,14 +51,7 @@ def noise_without_correction(facts: VerlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX662",
-    title="noise with bypass",
-    why="verl then computes no probabilities of the actor before the update, so the gap to the rollout is not logged",
-    fix="nothing: `abs(actor/ppo_kl)` is the second witness instead",
-    source="measured with recipes/tiny-cpu.yaml on verl 0.9.1: 1e-8 at sigma 0, 3.5e-3 at 0.05, 1e-5 at 0.0005; "
-    "verl 0.9.1 trainer_base.py, _compute_old_log_prob",
-)
+@rule("RLX662")
 def noise_with_bypass(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.aqn and facts.is_true(BYPASS):
         yield note(
@@ -83,29 +61,14 @@ def noise_with_bypass(facts: VerlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX663",
-    title="a correction that this verl does not know",
-    why="verl raises at the first step; what 0.6 calls geometric is seq_mean_k1 since 0.7",
-    fix="a kind and a threshold of this version",
-    source="verl rollout_corr_helper.py: 0.6.1 valid_rs_levels and numbers for thresholds; 0.7.1 to 0.9.1 "
-    "SUPPORTED_ROLLOUT_RS_OPTIONS and _parse_rollout_rs_thresholds; two bounds for weights since 0.8.0",
-)
+@rule("RLX663")
 def unknown_correction(facts: VerlFacts) -> Iterator[Flaw]:
     yield from _weights(facts)
     if facts.setting(REJECTION) is not None:
         yield from (_kinds_of_06 if REJECTION_LOW in facts.settings.defaults else _kinds)(facts)
 
 
-@rule(
-    "RLX664",
-    title="a correction that is never applied",
-    why="verl goes on without a word, and trains on all samples alike",
-    fix="leave `calculate_log_probs` on; with bypass neither weights nor rejection",
-    source="verl 0.6.1 to 0.9.1: both trainers correct only where rollout_log_probs are in the batch; bypass: "
-    "apply_bypass_mode changes the driver's policy_loss after the workers have theirs, and 0.9's trainer_base.py does "
-    "not call it (github.com/verl-project/verl/issues/4912)",
-)
+@rule("RLX664")
 def unused_correction(facts: VerlFacts) -> Iterator[Flaw]:
     correction = correction_of(facts.setting)
     if correction is None:

@@ -11,39 +11,21 @@ from rlx.preflight.rules.number_text import one_of
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX401",
-    title="a training on a CPU needs a later verl",
-    why="older ones cannot be steered from outside",
-    fix="use verl 0.9",
-    source="verl 0.9.1: trainer.v1.sampler.custom_sampler",
-)
+@rule("RLX401")
 def old_verl(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.layout.device == "cpu" and NEEDED_KEY not in facts.settings.defaults:
         message = f"layout.device cpu: verl {facts.settings.version} cannot be steered from outside"
         yield error(message, "use verl 0.9", "layout.device")
 
 
-@rule(
-    "RLX405",
-    title="no rollout of this engine on a CPU",
-    why="the engine is not there, or does not start",
-    fix="`rollout.engine: cpu`, which is rlx's own, or `vllm` with its CPU build",
-    source="rlx/backends/verl/payload/rlx_verl_cpu*.py bring these two",
-)
+@rule("RLX405")
 def engine_without_cpu(facts: VerlFacts) -> Iterator[Flaw]:
     engine = facts.recipe.rollout.engine
     if facts.recipe.layout.device == "cpu" and engine not in ("cpu", "vllm"):
         yield error(f"rollout.engine {engine} with layout.device cpu", "rollout.engine cpu or vllm", "rollout.engine")
 
 
-@rule(
-    "RLX406",
-    title="vLLM's attention on a CPU does not know the size of a head",
-    why="the engine starts, and dies at the first generation: Unsupported CPU attention configuration",
-    fix="a model with another head size, or `rollout.engine: cpu`",
-    source="vLLM 0.27.1 v1/attention/backends/cpu_attn.py, get_supported_head_sizes; seen with head size 16",
-)
+@rule("RLX406")
 def head_size(facts: VerlFacts) -> Iterator[Flaw]:
     shape, recipe = facts.architecture, facts.recipe
     if recipe.layout.device != "cpu" or recipe.rollout.engine != "vllm" or shape is None:

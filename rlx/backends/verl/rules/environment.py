@@ -15,13 +15,7 @@ def _on_npu_with_vllm(facts: VerlFacts) -> bool:
     return facts.recipe.layout.device == "npu" and facts.recipe.rollout.engine == "vllm"
 
 
-@rule(
-    "RLX450",
-    title="vLLM on NPUs keeps its weights in FRACTAL_NZ",
-    why="sleep and weight sync of the rollout fail on that format",
-    fix='`env: {VLLM_ASCEND_ENABLE_NZ: "0"}`',
-    source="vllm-ascend worker.py: FRACTAL_NZ mode is enabled; verl's NPU scripts set 0",
-)
+@rule("RLX450")
 def fractal_nz(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get(_NZ)
     if not _on_npu_with_vllm(facts) or value == "0":
@@ -35,13 +29,7 @@ def fractal_nz(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"env.{_NZ} {value}: the weight sync fails on FRACTAL_NZ", fix, f"env.{_NZ}")
 
 
-@rule(
-    "RLX451",
-    title="expandable segments together with the rollout's memory pool",
-    why="vLLM's pool for sleeping refuses them: Expandable segments are not compatible with memory pool",
-    fix="remove `expandable_segments:True`",
-    source="vllm-ascend PR#9242",
-)
+@rule("RLX451")
 def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
     pooled = facts.setting(f"{ROLLOUT}.free_cache_engine") is not False
     for name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
@@ -54,13 +42,7 @@ _PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
 _ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
-@rule(
-    "RLX452",
-    title="HCCL's two port ranges overlap, or are none",
-    why="host and NPU sockets take each other's ports, and a rank fails to bind after minutes",
-    fix="two ranges apart, such as 60000-60050 and 61000-61050, or `auto`",
-    source="verl Ascend multi-node guide; CANN: ports and ranges between commas, or auto",
-)
+@rule("RLX452")
 def hccl_ports(facts: VerlFacts) -> Iterator[Flaw]:
     told = {name: facts.recipe.env.get(name, "auto") for name in _PORTS}
     ranges = {name: _port_ranges(value) for name, value in told.items() if value != "auto"}
@@ -82,14 +64,7 @@ def _port_ranges(text: str) -> list[tuple[int, int]]:
     return ranges if len(ranges) == len(matches) and all(0 < low <= high < 2**16 for low, high in ranges) else []
 
 
-@rule(
-    "RLX453",
-    title="a fixed HCCL port",
-    why="a second run on the same host cannot bind it, in another container neither: they share the network; within a "
-    "run, actor and rollout have a process each on every NPU",
-    fix="remove it: rlx sets `HCCL_HOST_SOCKET_PORT_RANGE` and `HCCL_NPU_SOCKET_PORT_RANGE` to `auto`",
-    source="vllm-ascend#4725, #1955; CANN: as many ports as HCCL has processes on an NPU",
-)
+@rule("RLX453")
 def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
     env = facts.recipe.env
     if "HCCL_IF_BASE_PORT" in env:
@@ -102,13 +77,7 @@ def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
             yield warning(message, f"remove it, or {name}: auto", f"env.{name}")
 
 
-@rule(
-    "RLX454",
-    title="a proxy for everything",
-    why="Ray and the rollout's servers speak HTTP to this very host, and the proxy swallows it",
-    fix="`no_proxy: localhost,127.0.0.1` beside it",
-    source="vLLM and Ray clients read http_proxy",
-)
+@rule("RLX454")
 def proxies(facts: VerlFacts) -> Iterator[Flaw]:
     env = {name.lower(): value for name, value in facts.recipe.env.items()}
     named = [name for name in ("http_proxy", "https_proxy", "all_proxy") if env.get(name)]
@@ -118,13 +87,7 @@ def proxies(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, 'env: {no_proxy: "localhost,127.0.0.1"}')
 
 
-@rule(
-    "RLX455",
-    title="VLLM_PLUGINS leaves out ascend",
-    why="vllm-ascend is a plugin: without it vLLM sees no NPU",
-    fix="add `ascend` to the list, or remove the variable",
-    source="vLLM entry points vllm.platform_plugins",
-)
+@rule("RLX455")
 def vllm_plugins(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get("VLLM_PLUGINS")
     if _on_npu_with_vllm(facts) and value is not None and "ascend" not in value.split(","):
@@ -132,13 +95,7 @@ def vllm_plugins(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"VLLM_PLUGINS: {','.join(filter(None, (value, 'ascend')))}", "env.VLLM_PLUGINS")
 
 
-@rule(
-    "RLX456",
-    title="the recipe chooses the visible devices",
-    why="rlx leases devices and makes those visible; a run on others takes a neighbour's",
-    fix="remove it; `rlx launch --devices` names devices",
-    source="templates/verl.sh.j2",
-)
+@rule("RLX456")
 def visible_devices(facts: VerlFacts) -> Iterator[Flaw]:
     for name in ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         if name in facts.recipe.env:
@@ -146,13 +103,7 @@ def visible_devices(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, f"remove it, and launch with --devices {facts.recipe.env[name]}", f"env.{name}")
 
 
-@rule(
-    "RLX457",
-    title="PYTHONPATH is replaced on NPUs",
-    why="CANN's own entries are lost: No module named 'acl'",
-    fix="remove it and use `backend.workdir`, or the host's `setup`",
-    source="torch_npu documentation",
-)
+@rule("RLX457")
 def python_path(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.recipe.env.get("PYTHONPATH")
     if facts.recipe.layout.device == "npu" and value is not None and "ascend" not in value.lower():
@@ -160,13 +111,7 @@ def python_path(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, "remove it; backend.workdir is found without it", "env.PYTHONPATH")
 
 
-@rule(
-    "RLX458",
-    title="the task queue of eager mode with graphs",
-    why="graph mode of vllm-ascend wants TASK_QUEUE_ENABLE 1; 2 is for eager mode",
-    fix='`TASK_QUEUE_ENABLE: "1"`, or `rollout.enforce_eager: true`',
-    source="verl Ascend guide: TASK_QUEUE_ENABLE (1 graph / 2 eager)",
-)
+@rule("RLX458")
 def task_queue(facts: VerlFacts) -> Iterator[Flaw]:
     eager = facts.setting(f"{ROLLOUT}.enforce_eager") is not False
     if _on_npu_with_vllm(facts) and not eager and facts.recipe.env.get("TASK_QUEUE_ENABLE") == "2":
@@ -174,26 +119,14 @@ def task_queue(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, 'TASK_QUEUE_ENABLE: "1"', "env.TASK_QUEUE_ENABLE")
 
 
-@rule(
-    "RLX459",
-    title="torch.compile on NPUs",
-    why="triton and inductor crash the vector cores there",
-    fix="leave `use_torch_compile` off",
-    source="verl's NPU scripts; vllm-ascend#5043, #2349",
-)
+@rule("RLX459")
 def torch_compile(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.use_torch_compile"
     if facts.recipe.layout.device == "npu" and facts.is_true(key):
         yield warning(f"{facts.named(key)}: unstable on NPUs", f"remove {facts.source(key)}", facts.source(key))
 
 
-@rule(
-    "RLX460",
-    title="verl is told another kind of device than the recipe has",
-    why="verl 0.6 uses what it is told and fails; later ones correct it",
-    fix="remove the override; `layout.device` says it",
-    source="verl 0.6.1: trainer.device, default cuda; 0.7 and later: auto_set_device",
-)
+@rule("RLX460")
 def told_device(facts: VerlFacts) -> Iterator[Flaw]:
     key, device = "trainer.device", facts.recipe.layout.device
     told = facts.setting(key)

@@ -12,14 +12,7 @@ EVERY = "trainer.test_freq"
 FILTER = "algorithm.filter_groups"
 
 
-@rule(
-    "RLX731",
-    title="filtered groups can end the data before the last step",
-    why="a step may take several batches, so the epochs end early, and the trainer stops without a last validation",
-    fix="an `eval.every` on which the run is sure to end, or `train.steps` well below what the data gives",
-    source="fit() of the DAPO recipe: is_last_step validates, the end of the dataloader does not; 28 of 29 steps in a "
-    "public log. verl 0.9 begins its data anew instead (trainer_base.py, _fetch_one_gen_batch)",
-)
+@rule("RLX731")
 def filtered_end(facts: VerlFacts) -> Iterator[Flaw]:
     key, every, steps = f"{FILTER}.enable", facts.count(EVERY), facts.steps
     if not facts.filters_groups or not facts.is_dapo_recipe or not every or not steps or steps <= _sure(facts):
@@ -36,13 +29,7 @@ def _sure(facts: VerlFacts) -> int:
     return rows // generated * epochs // most if most and rows and generated and epochs else 0
 
 
-@rule(
-    "RLX732",
-    title="a run that is never validated",
-    why="there is no number to compare: the verdict can only be about the training",
-    fix="`eval.every`",
-    source="verl trainer.test_freq -1 validates neither during nor after training",
-)
+@rule("RLX732")
 def never_validated(facts: VerlFacts) -> Iterator[Flaw]:
     every = facts.whole(EVERY)
     if every is not None and every < 1 and facts.recipe.eval.post is None:
@@ -51,13 +38,7 @@ def never_validated(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(f"{named}: nothing is validated after training starts", fits, "eval.every")
 
 
-@rule(
-    "RLX733",
-    title="validations rarer than the run is long",
-    why="only the last step is validated, and the course in between is not seen",
-    fix="an `eval.every` that divides the steps",
-    source="verl fit(): global_steps % test_freq",
-)
+@rule("RLX733")
 def rare_validation(facts: VerlFacts) -> Iterator[Flaw]:
     every, steps = facts.whole(EVERY), facts.steps
     if every and steps and every > steps > 1:
@@ -65,14 +46,7 @@ def rare_validation(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, f"eval.every {one_of(near(divisors(steps), steps // 5 or 1))}", "eval.every")
 
 
-@rule(
-    "RLX739",
-    title="nothing is trained",
-    why="val_only ends after the first validation, and a critic warm-up longer than the run never updates the actor",
-    fix="remove the override",
-    source="verl fit(): val_only returns after _validate; update_actor only when critic_warmup <= global_steps; "
-    "both run with 0.9.1",
-)
+@rule("RLX739")
 def nothing_trained(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_true("trainer.val_only") and facts.is_true("trainer.val_before_train"):
         source = facts.source("trainer.val_only")
@@ -83,13 +57,7 @@ def nothing_trained(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{source} {warmup} of {steps} steps: the actor is never updated", f"at most {steps}", source)
 
 
-@rule(
-    "RLX738",
-    title="a fork that may skip the validation of the last step",
-    why="there would be no final value; verl's own trainer validates the last step, versions of this fork did not",
-    fix="an `eval.every` that divides the steps",
-    source="zhshgmail/verl 9ef1cbd8: final validation skipped",
-)
+@rule("RLX738")
 def last_validation_of_fork(facts: VerlFacts) -> Iterator[Flaw]:
     every, steps = facts.count(EVERY), facts.steps
     is_fork = facts.recipe.aqn is not None and facts.recipe.aqn.provider == "builtin"
@@ -98,13 +66,7 @@ def last_validation_of_fork(facts: VerlFacts) -> Iterator[Flaw]:
         yield note(message, f"eval.every {one_of(near(divisors(steps), every))}", "eval.every")
 
 
-@rule(
-    "RLX740",
-    title="validation samples at temperature 0 more than once",
-    why="greedy answers to one question are all the same: the extra ones cost time and make n look larger",
-    fix="`eval.n: 1`, or an `eval.temperature` above 0",
-    source="verl rollout val_kwargs: do_sample false is greedy",
-)
+@rule("RLX740")
 def greedy_repeats(facts: VerlFacts) -> Iterator[Flaw]:
     evaluation = facts.recipe.eval
     for key, asked in (("eval", evaluation), ("eval.post", evaluation.post)):

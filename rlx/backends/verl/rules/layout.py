@@ -11,13 +11,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, rule
 ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
 
 
-@rule(
-    "RLX205",
-    title="tp × pp × cp of the training does not divide the devices",
-    why="verl refuses the configuration at the start",
-    fix="sizes whose product divides `devices_per_node` × `nodes`",
-    source="verl/utils/config.py, validate_config: n_gpus % (model_parallel_size * context_parallel_size)",
-)
+@rule("RLX205")
 def training_split(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_megatron and facts.devices and facts.model_parallel and facts.devices % facts.model_parallel:
         message = f"layout: tp {facts.tp} × pp {facts.pp} × cp {facts.cp} = {facts.model_parallel} does not divide"
@@ -25,27 +19,14 @@ def training_split(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{message} the {facts.devices} devices", f"make the product {fits}", "layout.tp")
 
 
-@rule(
-    "RLX206",
-    title="the sequence parallel size does not divide the devices",
-    why="the device mesh cannot be built, and the workers fail when they start",
-    fix="a `layout.cp` that divides the devices",
-    source="verl fsdp_workers.py/engine: dp = world_size // ulysses_sequence_parallel_size, mesh of dp × sp",
-)
+@rule("RLX206")
 def sequence_split(facts: VerlFacts) -> Iterator[Flaw]:
     if not facts.is_megatron and facts.devices and facts.cp and facts.devices % facts.cp:
         message = f"layout.cp {facts.cp} does not divide the {facts.devices} devices"
         yield error(message, f"use {one_of(near(divisors(facts.devices), facts.cp))}", "layout.cp")
 
 
-@rule(
-    "RLX207",
-    title="the rollout's split does not divide the devices",
-    why="the rollout workers fail when they start: each replica needs whole groups of devices",
-    fix="a `rollout.tp` that divides the devices",
-    source="verl 0.6.1 fsdp_workers.py:592, 0.9.1 engine_workers.py:658: rollout world_size is not divisible by "
-    "infer_world_size",
-)
+@rule("RLX207")
 def rollout_replicas(facts: VerlFacts) -> Iterator[Flaw]:
     replicas = facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
@@ -60,28 +41,14 @@ def rollout_replicas(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, fix, facts.source(ROLLOUT_TP))
 
 
-@rule(
-    "RLX208",
-    title="a pipeline in the rollout",
-    why="verl's vLLM and SGLang rollouts raise NotImplementedError when they start",
-    fix="remove the override; use `rollout.tp`",
-    source="verl/workers/config/rollout.py: pipeline_model_parallel_size > 1",
-)
+@rule("RLX208")
 def rollout_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.pipeline_model_parallel_size"
     if (facts.count(key) or 1) > 1:
         yield error(f"{facts.named(key)}: the rollout has no pipelines", f"remove {facts.source(key)}")
 
 
-@rule(
-    "RLX227",
-    title="data parallel inside a replica of a dense model",
-    why="the first weight sync waits for ever: vLLM tells each engine of a dense model that it is the only one, and "
-    "verl derives the socket of the weights from that, so all engines wait at the first one's",
-    fix="leave `data_parallel_size` at 1: several replicas do the same work",
-    source="verl 0.9.1 workers/rollout/vllm_rollout/utils.py, _resolve_vllm_weight_sync_local_rank; seen with vLLM "
-    "0.27.1 on a CPU, read in 0.18.1 and 0.24.0",
-)
+@rule("RLX227")
 def dense_data_parallel(facts: VerlFacts) -> Iterator[Flaw]:
     key, shape = f"{ROLLOUT}.data_parallel_size", facts.architecture
     if facts.release < (0, 9) or facts.setting(f"{ROLLOUT}.name") != "vllm" or (facts.count(key) or 1) == 1:
@@ -91,13 +58,7 @@ def dense_data_parallel(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"{key} 1: there are several replicas then", facts.source(key))
 
 
-@rule(
-    "RLX209",
-    title="expert and tensor groups do not tile the devices",
-    why="Megatron cannot build its groups and fails when the workers start",
-    fix="a `layout.ep` for which expert tensor × ep × pp divides the devices",
-    source="Megatron core parallel_state: world_size % (expert_tensor × expert_model × pipeline_model parallel size)",
-)
+@rule("RLX209")
 def expert_groups(facts: VerlFacts) -> Iterator[Flaw]:
     expert_tp = facts.count(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
     ep = facts.count(f"{ACTOR}.megatron.expert_model_parallel_size")
@@ -110,26 +71,14 @@ def expert_groups(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{message} the {facts.devices} devices", fix, "layout.ep")
 
 
-@rule(
-    "RLX222",
-    title="experts split over tensors in the rollout",
-    why="verl refuses it when the rollout is configured: only TensorRT-LLM has it",
-    fix="remove the override; use `rollout.ep`",
-    source="verl 0.9.1 workers/config/rollout.py: moe_tensor_parallel_size is only supported for trtllm",
-)
+@rule("RLX222")
 def rollout_expert_tensors(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ROLLOUT}.moe_tensor_parallel_size"
     if (facts.count(key) or 1) > 1 and facts.setting(f"{ROLLOUT}.name") != "trtllm":
         yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")
 
 
-@rule(
-    "RLX226",
-    title="verl 0.6 on several nodes with the noise that rlx brings",
-    why="its trainer announces each generation in a file of the head's run directory, which other nodes do not see",
-    fix="`layout.nodes: 1`, or verl 0.7 or later",
-    source="rlx_verl_hook_061.py",
-)
+@rule("RLX226")
 def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
     if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):

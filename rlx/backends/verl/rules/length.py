@@ -8,16 +8,8 @@ from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.number_text import divisors, near, one_of
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
-_SOURCE = "verl 0.6.1 to 0.9.1, _create_dataloader (drop_last) and fit()"
 
-
-@rule(
-    "RLX101",
-    title="the data does not fill one batch",
-    why="the run would have no step: verl ends at the start, 0.9 after its first validation",
-    fix="lower `train.batch_size`",
-    source=f"{_SOURCE}: Train dataloader is empty!; 0.9.1 divides by its steps_per_epoch of 0",
-)
+@rule("RLX101")
 def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.steps_of_data == 0:
         rows, key = facts.train_rows, "data.train_batch_size"
@@ -27,13 +19,7 @@ def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"train.batch_size {rows} or less", facts.source(key))
 
 
-@rule(
-    "RLX102",
-    title="the data ends before the steps do",
-    why="verl stops there without a last validation",
-    fix="more epochs or fewer steps, or an `eval.every` that ends there",
-    source=f"{_SOURCE}: is_last_step validates, the end of the dataloader does not",
-)
+@rule("RLX102")
 def data_lasts(facts: VerlFacts) -> Iterator[Flaw]:
     asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
     last = facts.steps_of_data

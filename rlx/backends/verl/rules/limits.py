@@ -10,13 +10,7 @@ from rlx.preflight.rules.number_text import one_of, product
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 
-@rule(
-    "RLX201",
-    title="fsdp splits no tensors, pipelines or experts",
-    why="the layout would be ignored",
-    fix="leave tp, pp, ep at 1, or use megatron",
-    source="verl's FSDP engines have no such settings",
-)
+@rule("RLX201")
 def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
     layout = facts.recipe.layout
     if not facts.is_megatron and (layout.tp, layout.pp, layout.ep) != (1, 1, 1):
@@ -24,25 +18,13 @@ def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "leave tp, pp and ep at 1, or use backend.engine: megatron", "layout.tp")
 
 
-@rule(
-    "RLX202",
-    title="verl places all roles on all devices",
-    why="pools would be ignored",
-    fix="remove `layout.pools`",
-    source="verl main_ppo: one global resource pool",
-)
+@rule("RLX202")
 def pools(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.layout.pools is not None:
         yield error("layout.pools: verl places all roles on all devices", "remove it", "layout.pools")
 
 
-@rule(
-    "RLX203",
-    title="verl counts other nodes than rlx starts",
-    why="verl waits for devices that its Ray does not have, or leaves nodes idle",
-    fix="`layout.nodes`, and no `trainer.nnodes` in overrides",
-    source="rlx: a run starts as many nodes as layout.nodes says",
-)
+@rule("RLX203")
 def nodes(facts: VerlFacts) -> Iterator[Flaw]:
     started, counted = facts.recipe.layout.nodes, facts.count("trainer.nnodes")
     if counted and counted != started:
@@ -50,13 +32,7 @@ def nodes(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"layout.nodes {counted}, and nothing in overrides", facts.source("trainer.nnodes"))
 
 
-@rule(
-    "RLX204",
-    title="rollout.ep is not a multiple of rollout.tp",
-    why="verl splits experts over whole groups",
-    fix="make it one",
-    source="verl/workers/config/rollout.py: expert_parallel_size == tensor_model_parallel_size * data_parallel_size",
-)
+@rule("RLX204")
 def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
     key, tp_key = f"{ROLLOUT}.expert_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"
     ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
@@ -68,13 +44,7 @@ def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
     yield error(message + (f" × {replicas}" if is_written else ""), f"rollout.ep {one_of(fits)}", facts.source(key))
 
 
-@rule(
-    "RLX224",
-    title="Megatron in another precision than 16 bits",
-    why="verl refuses the configuration at the start",
-    fix="`model.dtype: bfloat16`, or fsdp",
-    source="verl 0.6.1 to 0.9.1, workers/config/engine.py, McoreEngineConfig: dtype not supported",
-)
+@rule("RLX224")
 def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.megatron.dtype"
     value = facts.setting(key)
@@ -84,14 +54,7 @@ def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX118",
-    title="a router replay that verl does not know",
-    why="verl refuses the configuration at the start",
-    fix="disabled, R2 or R3; R2 only without bypass_mode",
-    source="verl 0.7.1 to 0.9.1, workers/config/actor.py, RouterReplayConfig; 0.9.1 utils/config.py, "
-    "_validate_router_replay_config",
-)
+@rule("RLX118")
 def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
     for section in ("", ".megatron", ".fsdp_config"):
         key = f"{ACTOR}{section}.router_replay.mode"
@@ -103,26 +66,14 @@ def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
 
 
-@rule(
-    "RLX228",
-    title="verl has no rollout by transformers",
-    why="no rollout of that name is registered: the workers fail when they start",
-    fix="`rollout.engine: vllm`, or `cpu` on a CPU",
-    source="verl 0.6.1 to 0.9.1, workers/rollout/base.py, _ROLLOUT_REGISTRY",
-)
+@rule("RLX228")
 def transformers_rollout(facts: VerlFacts) -> Iterator[Flaw]:
     recipe = facts.recipe
     if recipe.rollout.engine == "transformers" and recipe.layout.device != "cpu":  # RLX405 has the other words
         yield error("rollout.engine transformers: verl has none", "rollout.engine vllm", "rollout.engine")
 
 
-@rule(
-    "RLX610",
-    title="rlx brings no noise for this rollout engine",
-    why="the arm would train without noise",
-    fix="`aqn.provider: builtin` with a fork that has it",
-    source="rlx/payload/rlx_aqn.py is called by rlx's own rollout, and hooked into verl's for vLLM (rlx_verl_hook.py)",
-)
+@rule("RLX610")
 def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
     if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
@@ -130,13 +81,7 @@ def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
 
 
-@rule(
-    "RLX611",
-    title="the length of the run is not known",
-    why="noise is spread over the whole run",
-    fix="give `data.train_rows`",
-    source="rlx/backends/verl/noise.py; the fork: total_steps = epochs * len(dataloader)",
-)
+@rule("RLX611")
 def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
     recipe, aqn = facts.recipe, facts.recipe.aqn
     if aqn and recipe.data.train_rows is None and (aqn.provider == "builtin" or recipe.train.steps is None):
@@ -144,13 +89,7 @@ def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "give data.train_rows", "data.train_rows")
 
 
-@rule(
-    "RLX612",
-    title="the fork leaves its noise in during validation",
-    why="the numbers would be of noisy weights",
-    fix="declare it in all arms: `eval.noise: true`",
-    source="zhshgmail/verl cfb21db5: the trainer never passes is_validation",
-)
+@rule("RLX612")
 def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn and aqn.provider == "builtin" and not facts.recipe.eval.noise:
@@ -158,13 +97,7 @@ def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, "declare it: eval.noise: true", "eval.noise")
 
 
-@rule(
-    "RLX643",
-    title="an asynchronous trainer with the noise that rlx brings",
-    why="answers that are under way while weights are synced could come from clean ones, and no record would say so",
-    fix="`trainer.v1.trainer_mode: sync`",
-    source="rlx_verl_hook_sync.py puts the noise in after a sync returns; 0.9.1 has colocate_async, separate_async",
-)
+@rule("RLX643")
 def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
     aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
     if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
@@ -172,13 +105,7 @@ def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"{key} sync", facts.source(key))
 
 
-@rule(
-    "RLX240",
-    title="a version of verl without a number",
-    why="what changed between versions is judged as for the oldest: renamed keys, batch sizes, losses, the hooks",
-    fix="set `backend.version` to the number in `verl/version/version`, as `0.10.0.dev`; keep `backend.key_source`",
-    source="rlx/backends/verl/keys.py, release: rules compare major and minor numbers",
-)
+@rule("RLX240")
 def unnumbered_version(facts: VerlFacts) -> Iterator[Flaw]:
     version = facts.settings.version
     if not facts.release:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
-_CORE = "megatron-core 0.12.1"
-_CHECKS = f"{_CORE}, transformer_config.py, TransformerConfig.__post_init__"
 _RECOMPUTE = ("granularity", "method", "num_layers")
 # Fields of DistributedDataParallelConfig and OptimizerConfig that TransformerConfig lacks.
 OF_OTHERS = frozenset(
@@ -54,13 +52,7 @@ def _transformers(facts: VerlFacts) -> tuple[str, ...]:
     return tuple(f"{section}.override_transformer_config" for section in sections)
 
 
-@rule(
-    "RLX289",
-    title="recomputation that contradicts itself",
-    why="Megatron raises ValueError when the workers build their configuration",
-    fix="`full` with a method and a number of layers, or `selective` without a number",
-    source=f"{_CHECKS}; both Megatron files of kitft/verl 05101093 have selective with a number",
-)
+@rule("RLX289")
 def recomputation(facts: VerlFacts) -> Iterator[Flaw]:
     for section in _transformers(facts):
         granularity, method, layers = (facts.setting(f"{section}.recompute_{part}") for part in _RECOMPUTE)
@@ -77,13 +69,7 @@ def recomputation(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, f"{keys[1]}: uniform, {keys[2]}: 1", keys[0])
 
 
-@rule(
-    "RLX290",
-    title="sequence parallelism and the other splits of Megatron contradict each other",
-    why="Megatron raises ValueError when the workers build their configuration",
-    fix="leave `sequence_parallel` to verl, which turns it on with tensor parallelism",
-    source=f"{_CORE}, model_parallel_config.py, ModelParallelConfig.__post_init__",
-)
+@rule("RLX290")
 def sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
     for section in _transformers(facts):
         key, parent = f"{section}.sequence_parallel", section.rpartition(".")[0]
@@ -97,13 +83,7 @@ def sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, f"remove {facts.source(key)}", key)
 
 
-@rule(
-    "RLX291",
-    title="a dispatcher of tokens that does not do what is asked of it",
-    why="Megatron raises ValueError when the workers build their configuration",
-    fix="`moe_token_dispatcher_type: alltoall`; `flex` for DeepEP alone",
-    source=f"{_CHECKS}; verl sets variable_seq_lengths for every model",
-)
+@rule("RLX291")
 def token_dispatcher(facts: VerlFacts) -> Iterator[Flaw]:
     for section in _transformers(facts):
         key = f"{section}.moe_token_dispatcher_type"
@@ -117,13 +97,7 @@ def token_dispatcher(facts: VerlFacts) -> Iterator[Flaw]:
                 yield error(message, f"{key}: {wanted}", f"{section}.{option}")
 
 
-@rule(
-    "RLX292",
-    title="activations on the CPU beside what excludes it",
-    why="Megatron raises ValueError when the workers build their configuration",
-    fix="recomputation instead of `cpu_offloading`",
-    source=f"{_CHECKS}: no pipeline, no recomputation, fewer layers than the model has",
-)
+@rule("RLX292")
 def activations_on_cpu(facts: VerlFacts) -> Iterator[Flaw]:
     for section in _transformers(facts):
         key, stages = f"{section}.cpu_offloading", facts.pp or 1
@@ -133,14 +107,7 @@ def activations_on_cpu(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(f"{facts.named(key)} with {beside}", f"remove {facts.source(key)}", key)
 
 
-@rule(
-    "RLX293",
-    title="settings of Megatron's optimizer or gradients among those of the model",
-    why="the model's configuration has no such field: verl 0.5, and mbridge, raise TypeError; others leave it out",
-    fix="remove it, or move it to `override_ddp_config` or `optim.override_optimizer_config`",
-    source=f"{_CORE}, fields of its configurations; verl 0.5.0 config_converter.py: TransformerConfig(**args); "
-    "0.6.0 check_and_construct_configs; both Megatron files of kitft/verl 05101093",
-)
+@rule("RLX293")
 def fields_of_others(facts: VerlFacts) -> Iterator[Flaw]:
     for section in _transformers(facts):
         names = sorted(_written(facts, section) & OF_OTHERS)

@@ -11,19 +11,11 @@ from rlx.preflight.memory import GIB, Estimate, Phase, span_text
 from rlx.preflight.memory.cache import Cache
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
-_SOURCE = "docs/memory.md: arXiv:2205.05198, arXiv:1910.02054, Megatron-Core's distributed optimizer, vLLM's documents"
 # The engine's weights are exact; what its profiling run takes depends on kernels.
 _WORK_MARGIN = 0.5
 
 
-@rule(
-    "RLX300",
-    title="a phase cannot fit: states and rollout alone are more than a device has",
-    why="the run ends with an out-of-memory error, often minutes after the start",
-    fix="a smaller share for the rollout, offloading, recomputation, smaller micro batches, or another layout "
-    "(`rlx layouts`)",
-    source=_SOURCE,
-)
+@rule("RLX300")
 def too_large(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and result.cannot_fit:
@@ -31,13 +23,7 @@ def too_large(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"memory: {_needs(worst, result, f', {worst.states:.1f} in any case')}", _fix(result))
 
 
-@rule(
-    "RLX301",
-    title="a phase may not fit on a device where samples are long",
-    why="the run may end with an out-of-memory error, perhaps only when answers grow",
-    fix="as for RLX300, or try it: no run has every sample as long as it may be",
-    source=_SOURCE,
-)
+@rule("RLX301")
 def too_close(facts: VerlFacts) -> Iterator[Flaw]:
     result = facts.memory
     if result and not result.fits and not result.cannot_fit:
@@ -45,39 +31,20 @@ def too_close(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(f"memory: {_needs(worst, result)}: it may not fit", _fix(result))
 
 
-@rule(
-    "RLX302",
-    title="the rollout has no room for the KV cache of one sequence",
-    why="the inference engine does not start",
-    fix="a larger `rollout.memory_fraction` or `rollout.tp`",
-    source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
-)
+@rule("RLX302")
 def no_cache(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, _WORK_MARGIN) < 1:
         yield error(_said(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
 
 
-@rule(
-    "RLX303",
-    title="the rollout may have no room for the KV cache of one sequence",
-    why="the inference engine may not start",
-    fix="a larger `rollout.memory_fraction` or `rollout.tp`",
-    source="vLLM: the cache gets what weights and a profiling run leave of gpu_memory_utilization",
-)
+@rule("RLX303")
 def little_cache(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.memory and _room(facts.memory.cache, -_WORK_MARGIN) < 1 <= _room(facts.memory.cache, _WORK_MARGIN):
         words = f"{_said(facts.memory)}: it may not start"
         yield warning(words, _cache_fix(facts.memory), "rollout.memory_fraction")
 
 
-@rule(
-    "RLX304",
-    title="the rollout may have no room for a sequence as long as the model allows",
-    why="verl from 0.7 on lets vLLM take the model's own context, and the cache must hold one such sequence",
-    fix="`actor_rollout_ref.rollout.max_model_len` of prompt plus response tokens in `overrides`",
-    source="verl 0.7.1 to 0.9.1 vllm_async_server.py: max_model_len is max_position_embeddings unless set; vLLM: "
-    "To serve at least one request with the model's max seq len",
-)
+@rule("RLX304")
 def whole_context(facts: VerlFacts) -> Iterator[Flaw]:
     key, most = f"{ROLLOUT}.max_model_len", facts.architecture.max_positions if facts.architecture else None
     asked = facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None

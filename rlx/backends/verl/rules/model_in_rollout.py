@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.backends.verl.rules.layout import ROLLOUT_TP
-from rlx.backends.verl.rules.model import TABLE, misfit, whole_heads
+from rlx.backends.verl.rules.model import misfit, whole_heads
 from rlx.preflight.memory.inputs import DTYPE_BYTES
 from rlx.preflight.models.parameters import largest_tensor
 from rlx.preflight.rules.number_text import divisors, near, one_of
@@ -15,13 +15,7 @@ from rlx.preflight.rules.rule_table import Flaw, rule, warning
 _BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
 
 
-@rule(
-    "RLX217",
-    title="tensor parallelism of the rollout does not divide the attention heads",
-    why="vLLM refuses it when the rollout starts",
-    fix="a `rollout.tp` that divides the heads",
-    source=f"vLLM: Total number of attention heads (H) must be divisible by tensor parallel size (T); {TABLE}",
-)
+@rule("RLX217")
 def rollout_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and tp and shape.heads % tp:
@@ -30,13 +24,7 @@ def rollout_heads(facts: VerlFacts) -> Iterator[Flaw]:
         yield misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
 
 
-@rule(
-    "RLX218",
-    title="tensor parallelism of the rollout and the key-value heads do not fit",
-    why="vLLM asserts that one divides the other when the rollout builds the model",
-    fix="a `rollout.tp` that divides the key-value heads, or is a multiple of them",
-    source=f"vLLM attention layers: total_num_kv_heads % tp_size == 0, or tp_size % total_num_kv_heads == 0; {TABLE}",
-)
+@rule("RLX218")
 def rollout_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and not shape.latent and tp and shape.heads % tp == 0 and not whole_heads(shape.kv_heads, tp):
@@ -45,13 +33,7 @@ def rollout_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
         yield misfit(shape, message, f"rollout.tp {one_of(near(fits, tp))}", facts.source(ROLLOUT_TP))
 
 
-@rule(
-    "RLX219",
-    title="expert parallelism of the rollout does not divide the experts",
-    why="the experts cannot be dealt out evenly to the rollout's devices",
-    fix="a `rollout.ep` that divides the experts",
-    source=f"{TABLE}",
-)
+@rule("RLX219")
 def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
     shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
     if shape and shape.experts and ep and shape.experts.count % ep:
@@ -59,14 +41,7 @@ def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
         yield misfit(shape, message, f"rollout.ep {one_of(near(divisors(shape.experts.count), ep))}", "rollout.ep")
 
 
-@rule(
-    "RLX239",
-    title="the bucket of the weight sync is smaller than the largest tensor",
-    why="the first sync ends with: Weight … is too large to fit in the bucket; from verl 0.8 on only where it goes by "
-    "shared memory, as on NPUs of older drivers",
-    fix=f"`{_BUCKET}` in `overrides`, and as large as the tensor",
-    source="verl 0.7.1 to 0.9.1, vllm_rollout/bucketed_weight_transfer.py; verl#5952, #5779",
-)
+@rule("RLX239")
 def weight_bucket(facts: VerlFacts) -> Iterator[Flaw]:
     shape, bucket = facts.architecture, facts.count(_BUCKET)
     if shape is None or bucket is None or facts.lora_rank or facts.recipe.rollout.engine != "vllm":

@@ -7,17 +7,10 @@ from collections.abc import Iterator
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
-_SOURCE = "kitft/verl 05101093"
 _POOLS = "ray_kwargs.resource_pool"
 
 
-@rule(
-    "RLX260",
-    title="a pipeline with the NLA critic",
-    why="the fork raises NotImplementedError: PIPELINE PARALLELISM LIMITATION",
-    fix="`layout.pp: 1`, or `critic.output_layer_index: -1`",
-    source=f"{_SOURCE}, nla_megatron_critic.py:118-165",
-)
+@rule("RLX260")
 def critic_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
     key = "critic.megatron.pipeline_model_parallel_size"
     stages = facts.count(key)
@@ -26,13 +19,7 @@ def critic_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)}: the NLA critic reads a layer in the middle", f"{key} 1", facts.source(key))
 
 
-@rule(
-    "RLX261",
-    title="pools where the fork does not read them",
-    why="it reads ray_kwargs.resource_pool; a top-level one is ignored, and all roles share all devices",
-    fix="`+ray_kwargs.resource_pool.actor_rollout.num_gpus` and `….critic.num_gpus`",
-    source=f"{_SOURCE}, nla_main.py:295; its README shows the other place",
-)
+@rule("RLX261")
 def pool_place(facts: VerlFacts) -> Iterator[Flaw]:
     misplaced = [key for key in facts.settings.written if key.split(".")[0] == "resource_pool"]
     if facts.is_nla and misplaced:
@@ -40,13 +27,7 @@ def pool_place(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{source}: the fork ignores it", f"write +{_POOLS}.actor_rollout and .critic", source)
 
 
-@rule(
-    "RLX262",
-    title="one NLA pool without the other",
-    why="a split needs both pools",
-    fix="give actor_rollout and critic a pool each",
-    source=f"{_SOURCE}, nla_main.py",
-)
+@rule("RLX262")
 def both_pools(facts: VerlFacts) -> Iterator[Flaw]:
     pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
     if facts.is_nla and len(pools) == 1:
@@ -54,26 +35,14 @@ def both_pools(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{_POOLS} has {pools[0]} only", f"set +{_POOLS}.{other}.num_gpus, too")
 
 
-@rule(
-    "RLX263",
-    title="NLA pools that are taken for none",
-    why="isinstance(pool, dict) is false for what Hydra hands over: the log says Using global pool with all N GPUs",
-    fix="patch nla_main.py:295 to accept DictConfig, and waive this with the commit",
-    source=f"{_SOURCE}, nla_main.py:295 (re-run)",
-)
+@rule("RLX263")
 def ignored_pools(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.is_nla and any(facts.count(key) for key in facts.settings.section(_POOLS) if key.endswith(".num_gpus")):
         message = f"{_POOLS}: the fork takes Hydra's maps for no pools, and puts all roles on all devices"
         yield warning(message, "patch nla_main.py:295 and waive RLX263 with the commit")
 
 
-@rule(
-    "RLX264",
-    title="the mini batch of NLA is not the whole step",
-    why="the fork wants ppo_mini_batch_size = train_batch_size × n",
-    fix="`train.mini_batch_size` of batch_size × n in the fork's counting",
-    source=f"{_SOURCE}: ppo_mini_batch_size = train_batch_size*rollout.n",
-)
+@rule("RLX264")
 def whole_step(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.ppo_mini_batch_size"
     mini, samples = facts.whole(key), facts.samples
@@ -81,13 +50,7 @@ def whole_step(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)} is not batch_size × n = {samples}", f"overrides: {{{key}: {samples}}}")
 
 
-@rule(
-    "RLX265",
-    title="logged validation answers cannot be dealt out to the critic's workers",
-    why="the fork ends in: only support equal chunk",
-    fix="a `trainer.log_val_generations` that the critic's devices divide",
-    source=f"{_SOURCE}",
-)
+@rule("RLX265")
 def logged_answers(facts: VerlFacts) -> Iterator[Flaw]:
     key = "trainer.log_val_generations"
     logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
@@ -96,13 +59,7 @@ def logged_answers(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)} does not divide over {workers} critic workers", f"{key} {fits}")
 
 
-@rule(
-    "RLX266",
-    title="the NLA critic reads a layer that the model does not have",
-    why="the fork fails when it builds the critic",
-    fix="an `output_layer_index` below the number of layers",
-    source=f"{_SOURCE}: output_layer_index < num_layers; class default 20",
-)
+@rule("RLX266")
 def critic_layer(facts: VerlFacts) -> Iterator[Flaw]:
     key, shape = "critic.output_layer_index", facts.architecture
     layer = facts.whole(key)

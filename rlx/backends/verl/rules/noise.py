@@ -10,39 +10,21 @@ from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
 FORK = "trainer.noise_injection"
 
 
-@rule(
-    "RLX622",
-    title="epoch-aware noise of the fork",
-    why="it is always zero: the schedule is asked for step 0 of 1, which is the stage without noise",
-    fix="remove `epoch_aware`",
-    source="zhshgmail/verl 4399ddd0..cfb21db5, vllm_rollout.py:326: get_sigma_by_step(0, 1, [sigma]) is 0 (re-run)",
-)
+@rule("RLX622")
 def epoch_aware(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{FORK}.epoch_aware"
     if facts.is_true(key):
         yield error(f"{facts.source(key)}: the fork's epoch-aware noise is always zero", f"remove {facts.source(key)}")
 
 
-@rule(
-    "RLX623",
-    title="a sigma for each layer, which the fork does not forward",
-    why="the trainer never hands layer_sigma_config to the rollout: every layer gets the same noise",
-    fix="remove it, or do not read the result as one of per-layer noise",
-    source="zhshgmail/verl cfb21db5: ray_trainer does not forward it, RolloutConfig has no such field",
-)
+@rule("RLX623")
 def layer_sigmas(facts: VerlFacts) -> Iterator[Flaw]:
     prefix = f"{FORK}.layer_sigma_config"
     if facts.setting(prefix) or any(facts.settings.section(prefix).values()):
         yield error(f"{prefix} never reaches the rollout: the multipliers are not applied", "remove it")
 
 
-@rule(
-    "RLX624",
-    title="filtered groups with noise",
-    why="noisy answers are rejected again and again, up to the error at max_num_gen_batches; the steps are not known",
-    fix="no `filter_groups` in an experiment about noise",
-    source="zhshgmail/verl: filter_groups max_num_gen_batches + noise = rejection loop",
-)
+@rule("RLX624")
 def filtered_noise(facts: VerlFacts) -> Iterator[Flaw]:
     key = "algorithm.filter_groups.enable"
     if not facts.recipe.aqn or not facts.is_true(key):
@@ -55,13 +37,7 @@ def filtered_noise(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(f"aqn with {source}: noisy groups are rejected in a loop", f"remove {source}")
 
 
-@rule(
-    "RLX625",
-    title="the fork's noise with LoRA",
-    why="before cfb21db5 a sync of adapters left the noise on the base weights, so that it added up",
-    fix="a fork of cfb21db5 or later; then waive this with the commit",
-    source="zhshgmail/verl cfb21db5: restore before noise",
-)
+@rule("RLX625")
 def lora_accumulation(facts: VerlFacts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn and aqn.provider == "builtin" and facts.recipe.model.lora:
@@ -71,13 +47,7 @@ def lora_accumulation(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, "use cfb21db5 or later, and waive RLX625 with the commit", "aqn.provider")
 
 
-@rule(
-    "RLX628",
-    title="overrides change the fork's noise behind the recipe's back",
-    why="the verdict holds the log against `aqn`, not against the override",
-    fix="say it in `aqn`",
-    source="rlx/backends/verl/noise.py computes what the log must show from aqn",
-)
+@rule("RLX628")
 def overridden_noise(facts: VerlFacts) -> Iterator[Flaw]:
     told = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
     for name in told:

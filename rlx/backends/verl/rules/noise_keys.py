@@ -12,14 +12,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, rule
 _SECTION = "trainer.noise_injection"
 
 
-@rule(
-    "RLX629",
-    title="the noise is to be verl's own, and this verl has none",
-    why="the keys are added and nobody reads them: the arm trains without noise, and ends well",
-    fix="`aqn.provider: payload`, or a fork that has `trainer.noise_injection`; name its keys in `backend.key_source`",
-    source="no configuration of verl 0.6.1 to 0.9.1 has trainer.noise_injection (rlx/backends/verl/keys); at a launch "
-    "the configuration that the host has counts",
-)
+@rule("RLX629")
 def no_noise_of_its_own(facts: VerlFacts) -> Iterator[Flaw]:
     aqn = facts.recipe.aqn
     if aqn is None or aqn.provider != "builtin" or _may_have_noise(facts):

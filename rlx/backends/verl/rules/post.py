@@ -11,14 +11,7 @@ from rlx.preflight.rules.rule_table import Flaw, error, rule
 _SAVE = "trainer.save_freq"
 
 
-@rule(
-    "RLX743",
-    title="`eval.post` without a checkpoint of the last step",
-    why="what is evaluated after the training is its last checkpoint: there would be none, or one of an earlier step",
-    fix="`train.save_every`, and a run that takes all its steps",
-    source="verl fit(): saves where save_freq > 0 and the step is the last one or a multiple of it; not where the data "
-    "ends before total_training_steps",
-)
+@rule("RLX743")
 def last_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is None:
         return
@@ -32,14 +25,7 @@ def last_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, f"train.save_every {one_of(near(divisors(ends), every))}", "train.save_every")
 
 
-@rule(
-    "RLX744",
-    title="`eval.post` and checkpoints that it cannot read",
-    why="it reads the weights of the last step in the run directory, all of them on one machine",
-    fix="leave what is saved, and where, to rlx",
-    source="verl's model_merger wants every shard in one folder, and knows no adapters of Megatron; async_save writes "
-    "no latest_checkpointed_iteration.txt (trainer_base.py, _save_checkpoint)",
-)
+@rule("RLX744")
 def readable_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.recipe.eval.post is None:
         return

@@ -20,13 +20,7 @@ _MLFLOW, _MLFLOW_URI = "mlflow", "MLFLOW_TRACKING_URI"
 _KNOWN = ("console", "file", "tensorboard", _MLFLOW, "trackio", "rl_insight", "tracking", *_ONLINE)
 
 
-@rule(
-    "RLX734",
-    title="a logger that needs the network or a login",
-    why="training hosts have neither as a rule: verl fails at the start, or waits",
-    fix="name it in `track` instead, or give the key in `secrets`, or switch it to offline",
-    source="verl/utils/tracking.py",
-)
+@rule("RLX734")
 def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
     recipe = facts.recipe
     for name in _loggers(facts):
@@ -37,25 +31,13 @@ def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
             yield warning(message, f'secrets: [{keys[0]}], or env: {{{mode}: "{offline[0]}"}}')
 
 
-@rule(
-    "RLX735",
-    title="no list of loggers",
-    why="verl ends with: 'NoneType' object is not iterable",
-    fix="remove the override",
-    source="verl/utils/tracking.py:53",
-)
+@rule("RLX735")
 def no_logger(facts: VerlFacts) -> Iterator[Flaw]:
     if LOGGER in facts.settings.written and not isinstance(facts.setting(LOGGER), str | list | tuple):
         yield error(f"{facts.named(LOGGER)}: verl wants a list", f"remove {facts.source(LOGGER)}")
 
 
-@rule(
-    "RLX736",
-    title="checkpoints that nobody can resume",
-    why="what is left out starts anew when a run resumes: from the base model, or with an empty optimizer",
-    fix="leave `save_contents` to verl, or `save_every: null`",
-    source="verl 0.6.1 to 0.9.1, actor.yaml: save_contents [model, optimizer, extra]; load_contents is the same",
-)
+@rule("RLX736")
 def resumable(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{ACTOR}.checkpoint.save_contents"
     contents, freq = facts.setting(key), facts.whole("trainer.save_freq")
@@ -66,13 +48,7 @@ def resumable(facts: VerlFacts) -> Iterator[Flaw]:
             yield warning(message, f"remove {facts.source(key)}", facts.source(key))
 
 
-@rule(
-    "RLX737",
-    title="checkpoints are written, and verl is told never to go on from one",
-    why="resume_mode disable starts from step 0 whenever the run is begun again by hand",
-    fix="remove the override: `rlx retry RUN --from-checkpoint` sets it; or `save_every: null`",
-    source="verl trainer _load_checkpoint: resume_mode disable returns 0",
-)
+@rule("RLX737")
 def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
     key, freq = "trainer.resume_mode", facts.whole("trainer.save_freq")
     if freq and freq > 0 and facts.setting(key) == "disable":
@@ -81,13 +57,7 @@ def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, fix, facts.source(key))
 
 
-@rule(
-    "RLX741",
-    title="checkpoints outside the run directory",
-    why="several runs write to one folder, and one resumes from another's checkpoint",
-    fix="remove the override: rlx gives each run its own",
-    source="verl resume_mode auto takes the latest in default_local_dir",
-)
+@rule("RLX741")
 def shared_checkpoints(facts: VerlFacts) -> Iterator[Flaw]:
     key = "trainer.default_local_dir"
     if facts.source(key).startswith("overrides.") and facts.whole("trainer.save_freq") != -1:
@@ -95,13 +65,7 @@ def shared_checkpoints(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, f"remove {facts.source(key)}", facts.source(key))
 
 
-@rule(
-    "RLX742",
-    title="a logger that verl does not know",
-    why="verl asserts it after all workers have started",
-    fix="leave the loggers to rlx, or take one of verl's",
-    source="verl 0.6.1 to 0.9.1, utils/tracking.py, supported_backend: … is not supported",
-)
+@rule("RLX742")
 def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
     for name in _loggers(facts):
         if name not in _KNOWN:
@@ -109,14 +73,7 @@ def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, f"one of {', '.join(sorted(_KNOWN))}", facts.source(LOGGER))
 
 
-@rule(
-    "RLX745",
-    title="MLflow without a place of its own",
-    why="verl writes to /tmp/mlruns.db then, one SQLite file for all runs and users of the machine: it locks, belongs "
-    "to whoever came first, and goes with /tmp or the container",
-    fix="name it in `track` instead, or `env: {MLFLOW_TRACKING_URI: …}`, a server or a file of your own",
-    source="verl 0.6.1 to 0.9.1, utils/tracking.py and utils/rollout_trace.py: sqlite:////tmp/mlruns.db",
-)
+@rule("RLX745")
 def own_mlflow(facts: VerlFacts) -> Iterator[Flaw]:
     keys = [LOGGER] if _MLFLOW in _loggers(facts) else []
     keys += [key for key in (f"{ROLLOUT}.trace.backend",) if facts.setting(key) == _MLFLOW]

@@ -12,31 +12,18 @@ from rlx.local_files import MOST_SOURCE, parse_python, read_text
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 _PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
-_SOURCE = "verl reward managers call compute_score(data_source=, solution_str=, ground_truth=, extra_info=, **kwargs)"
 # Of all versions together; `remote` and `gdpo` are there from 0.7 on, `prime` and `batch` before 0.9.
 _MANAGERS = ("naive", "dapo", "prime", "batch", "gdpo", "remote")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-@rule(
-    "RLX140",
-    title="the reward file is not there, or is no Python",
-    why="the run would have no reward: it fails when the workers import it",
-    fix="a path relative to the recipe file that names it",
-    source="ast.parse of the file",
-)
+@rule("RLX140")
 def reward_file(facts: VerlFacts) -> Iterator[Flaw]:
     if (path := _path(facts)) and isinstance(problem := _parsed(path, _stamp(path)), str):
         yield error(f"reward.path {path.name}: {problem}", "correct the file, or the path", "reward.path")
 
 
-@rule(
-    "RLX141",
-    title="the reward file has no such function",
-    why="verl raises AttributeError when the workers start",
-    fix="name a function that the file defines at its top level",
-    source="verl get_custom_reward_fn: getattr(module, function_name)",
-)
+@rule("RLX141")
 def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
     tree, name = _tree(facts), _name(facts)
     if tree is None or _function(tree, name) or _assigned(tree, name):
@@ -46,13 +33,7 @@ def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
     yield error(f"reward.function {name}: the file does not define it", fix, "reward.function")
 
 
-@rule(
-    "RLX142",
-    title="the reward function does not take what verl passes",
-    why="each call raises TypeError; from 0.9 on the run goes on without these answers, and no metric tells",
-    fix="`def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs)`",
-    source=_SOURCE,
-)
+@rule("RLX142")
 def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
@@ -70,13 +51,7 @@ def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"reward.function {function.name} wants {', '.join(missing)}, which verl never passes", fix)
 
 
-@rule(
-    "RLX143",
-    title="the reward function returns nothing",
-    why="every answer scores None, and the run fails in its first validation or step",
-    fix="return a number, or a dict with `score`",
-    source="verl reward managers: float(score) or score['score']; run with 0.9.1: key \"rm_scores\" not found",
-)
+@rule("RLX143")
 def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
     tree = _tree(facts)
     function = _function(tree, _name(facts)) if tree else None
@@ -87,13 +62,7 @@ def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "return the score", "reward.function")
 
 
-@rule(
-    "RLX144",
-    title="no such reward manager",
-    why="verl raises ValueError when the trainer loads it: Unknown reward manager",
-    fix="naive, or another of verl's; a manager of your own needs source importlib",
-    source="verl 0.6.1 to 0.9.1, workers/reward_manager and experimental/reward_loop/reward_manager, registry.py",
-)
+@rule("RLX144")
 def reward_manager(facts: VerlFacts) -> Iterator[Flaw]:
     key = "reward_model.reward_manager" if facts.release < (0, 7) else "reward.reward_manager.name"
     name, source = facts.setting(key), facts.setting("reward.reward_manager.source")

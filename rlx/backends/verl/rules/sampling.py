@@ -13,14 +13,7 @@ _TEMPERATURE = f"{ROLLOUT}.temperature"
 _FILTER = "algorithm.filter_groups"
 
 
-@rule(
-    "RLX116",
-    title="a temperature of 0 in training",
-    why="all samples of a prompt are the same, so nothing is learnt; verl refuses it where validation samples",
-    fix="`rollout.temperature: 1.0`",
-    source="verl/utils/config.py, validate_config: validation gen temperature should be greater than 0 when enabling "
-    "do_sample, asserted on rollout.temperature",
-)
+@rule("RLX116")
 def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
     value = facts.setting(_TEMPERATURE)
     if isinstance(value, int | float) and value <= 0:
@@ -28,13 +21,7 @@ def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "rollout.temperature 1.0", facts.source(_TEMPERATURE))
 
 
-@rule(
-    "RLX120",
-    title="sampling that leaves nothing to compare",
-    why="GRPO and RLOO learn from the differences between the answers to one prompt; hardly any are left",
-    fix="`rollout.temperature: 1.0`, `rollout.top_k: -1`",
-    source="verl/trainer/ppo/core_algos.py, compute_grpo_outcome_advantage: equal scores have no advantage",
-)
+@rule("RLX120")
 def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
     value, top_k = facts.setting(_TEMPERATURE), facts.whole(f"{ROLLOUT}.top_k")
     grouped = facts.setting("algorithm.adv_estimator") in ("grpo", "rloo") and (facts.count(SAMPLES) or 1) > 1
@@ -46,14 +33,7 @@ def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, "rollout.top_k -1", facts.source(f"{ROLLOUT}.top_k"))
 
 
-@rule(
-    "RLX121",
-    title="group filtering without a metric",
-    why="verl refuses it when the trainer starts",
-    fix="`algorithm.filter_groups.metric: reward`, or a name that the reward function returns",
-    source="verl 0.9.1 trainer/ppo/v1/trainer_base.py, _resolve_filter_groups_metric: "
-    "algorithm.filter_groups.metric must be set when group filtering is enabled",
-)
+@rule("RLX121")
 def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
     key = f"{_FILTER}.metric"
     asked = facts.is_dapo_recipe or facts.uses_v1
@@ -64,13 +44,7 @@ def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
         )
 
 
-@rule(
-    "RLX122",
-    title="group filtering that nobody carries out",
-    why="verl's own trainer reads algorithm.filter_groups from 0.9 on only: all groups would be trained on",
-    fix="`backend.trainer: dapo`, or verl 0.9 or later",
-    source="verl 0.6.1 to 0.8.0, trainer/ppo: no word of filter_groups; 0.9.1: trainer/ppo/v1 only",
-)
+@rule("RLX122")
 def ignored_filter(facts: VerlFacts) -> Iterator[Flaw]:
     if facts.filters_groups and not facts.uses_v1 and facts.starts_main_ppo:
         key = facts.source(f"{_FILTER}.enable")

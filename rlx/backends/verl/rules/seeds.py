@@ -9,13 +9,7 @@ from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
 
-@rule(
-    "RLX408",
-    title="a seed for each request where nothing can give it",
-    why="the answers would depend on the order of requests, as without the option",
-    fix="verl 0.9 with `rollout.engine: vllm` (rlx's own rollout needs no such seeds), or `deterministic: false`",
-    source="verl 0.9.1 experimental/agent_loop/agent_loop.py, AgentLoopWorker._run_agent_loop",
-)
+@rule("RLX408")
 def seeds_of_requests(facts: VerlFacts) -> Iterator[Flaw]:
     rollout, settings = facts.recipe.rollout, facts.settings
     if not rollout.deterministic or rollout.engine == "cpu":
