@@ -61,4 +61,4 @@ def test_a_log_that_cannot_be_asked_decides_nothing() -> None:
 def test_what_ends_a_run_by_its_machine_is_a_cause_and_no_shortage_of_memory() -> None:
     rows = [row for row in signatures() if row.id in causes_of_machine()]
     assert rows and {row.kind for row in rows} == {Kind.CAUSE}
-    assert not [row.id for row in rows if "memory" in row.name]
+    assert not [row.id for row in rows if "memory" in finding_row(row.id).en.title]
