@@ -58,7 +58,8 @@ def disagreements(rows: Mapping[str, FindingRow], named: Mapping[str, set[str]])
 
 def test_code_and_table_have_the_same_ids() -> None:
     rows = {id: finding_row(id) for id in finding_ids()}
-    assert list(disagreements(rows, named_in_code(REPOSITORY / "rlx"))) == []
+    problems = list(disagreements(rows, named_in_code(REPOSITORY / "rlx")))
+    assert not problems, "\n".join(problems)
 
 
 def test_what_disagrees_is_found(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_what_disagrees_is_found(tmp_path: Path) -> None:
     assert unused == "RLX512 has a row in host.toml, and no module names it: report it, or remove the row"
     assert taken == (
         "RLX510 is named in checks.py, diagnosis/1-a.toml, and its row says modules = 1: "
-        "another thing takes a free id, such as RLX528; the same thing, modules = 2"
+        f"another thing takes a free id, such as {free_id('RLX510')}; the same thing, modules = 2"
     )
 
 
