@@ -209,3 +209,5 @@ def test_the_words_of_verdicts_are_explained() -> None:
     assert rlx.explain("valid", Language.ZH).what != rlx.explain("valid").what
     with pytest.raises(UsageError, match="there is no finding RLX1044"):
         rlx.explain("RLX1044")
+    with pytest.raises(UsageError, match="findings are not explained in 'de'"):
+        rlx.explain("RLX104", "de")
