@@ -13,6 +13,7 @@ import typer
 from rlx.api.launching import MANY_RUNS
 from rlx.api.planned_power import with_power
 from rlx.cli.frame.completion import ARMS, RECIPES
+from rlx.cli.frame.number_options import SEVERAL
 from rlx.cli.frame.script_options import (
     AcceptOption,
     AqnOption,
@@ -81,7 +82,7 @@ def launch(
     image: ImageOption = None,
     devices: DevicesOption = None,
     arm: _ArmOption = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar=SEVERAL, help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
     send: SendOption = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import ARMS, RECIPES
+from rlx.cli.frame.number_options import SEVERAL
 from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
@@ -33,7 +34,9 @@ def plan(
     arm: Annotated[
         list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.", autocompletion=ARMS)
     ] = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N...", help="Seeds. Default: those of the recipe.")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(metavar=SEVERAL, help="Seeds. Default: those of the recipe.")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,
     spread: SpreadOption = False,

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.number_options import SEVERAL
 
 _Recipe = Annotated[
     str,
@@ -14,7 +15,7 @@ _Recipe = Annotated[
 ]
 _Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seeds", metavar="N...", help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
+    typer.Option("--seeds", metavar=SEVERAL, help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
 ]
 _Effect = Annotated[float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")]
 _Spread = Annotated[

@@ -64,7 +64,18 @@ def compose(text: str, form: YamlForm) -> tuple[YamlNode | None, list[YamlProble
         return composer.document(), composer.problems
     except yaml.YAMLError as error:
         line, wording = form.syntax(error, text)
+        if _is_depth(error):
+            wording = _too_deep(form)
         raise YamlError([*composer.problems, YamlProblem(line, "", wording)]) from None
+
+
+def _is_depth(error: Any) -> bool:
+    """Recognise the limit of libyaml itself: from 0.2.6 on, 1000 levels, found before there is any event to count."""
+    return "maximum nesting depth" in (getattr(error, "problem", None) or "")
+
+
+def _too_deep(form: YamlForm) -> str:
+    return f"is nested more than {form.most_levels} levels deep"
 
 
 class _Composer:
@@ -109,7 +120,7 @@ class _Composer:
             raise self._refusal(event, f"has more than {self._form.most_nodes} values, so it is no {self._form.what}")
         if len(self._path) > self._form.most_levels:
             self._path.clear()
-            raise self._refusal(event, f"is nested more than {self._form.most_levels} levels deep")
+            raise self._refusal(event, _too_deep(self._form))
 
     def _scalar(self, event: Any) -> Scalar:
         word: str = event.value

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
+import typer
+from typer.testing import CliRunner, Result
+
+from rlx.cli.frame.app import command_line
+from rlx.cli.frame.number_options import spelled_out
 from tests.command import run_rlx
 
 
@@ -15,6 +21,12 @@ def rlx(*arguments: str, code: int | None = 0, timeout_s: float = 60) -> subproc
     assert code in (None, done.returncode), f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stdout + done.stderr
     return done
+
+
+def rlx_here(words: Sequence[str]) -> Result:
+    """The same in this process, whose back-ends and hosts a test may have changed."""
+    app = command_line(words[:1])
+    return CliRunner().invoke(app, spelled_out(words, typer.main.get_command(app)))
 
 
 def plain(text: str) -> str:
@@ -33,8 +45,6 @@ def tiny_cpu_files(home: Path) -> None:
 
 def trust_project() -> None:
     """Let the project's file count as it is, as `rlx hosts trust -y` does."""
-    from typer.testing import CliRunner
-
     from rlx.cli.hosts import hosts
 
     done = CliRunner().invoke(hosts, ["trust", "-y"])

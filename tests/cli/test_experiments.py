@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from rlx.api.completing import experiment_names
 from rlx.backends import registry
-from rlx.cli.frame.app import command_line
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.plan import LaunchPlan, Registration, from_jsonable
 from rlx.runs import Index, RunRef, read_manifest
+from tests.cli.support import rlx_here
 from tests.runs.toys import ended, home, start, toy_plan
 
 RECIPE = """
@@ -61,7 +60,7 @@ def recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def say(*arguments: object, code: int = 0) -> tuple[str, str]:
     words = [str(word) for word in arguments]
-    done = CliRunner().invoke(command_line(words[:1]), words)
+    done = rlx_here(words)
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import typer
@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from rlx.cli.frame.app import command_line
 from rlx.cli.frame.examples import EXAMPLES
 from rlx.cli.frame.help_text import GROUPS
+from rlx.cli.frame.number_options import SEVERAL, spelled_out
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 
@@ -34,9 +35,16 @@ def test_each_command_has_two_examples_that_it_understands(name: str) -> None:
         words = shlex.split(example.partition(" > ")[0].partition(" | ")[0])[1:]
         own = words[len(name.split()) :] if words[: len(name.split())] == name.split() else None
         assert own is not None or name == "hosts list"
-        LEAVES[name].make_context(name, list(own or ()))
+        LEAVES[name].make_context(name, spelled_out(own or (), LEAVES[name]))
         options = {option for param in LEAVES[name].params for option in param.opts} | {"--help"}
         assert {word for word in own or () if word.startswith("-") and word != "-"} <= options
+
+
+@pytest.mark.parametrize("name", sorted(LEAVES))
+def test_options_of_several_numbers_are_those_that_say_so(name: str) -> None:
+    declared = get_type_hints(LEAVES[name].callback)
+    taking = {param.name for param in LEAVES[name].params if declared[param.name] == list[int] | None}
+    assert {param.name for param in LEAVES[name].params if param.metavar == SEVERAL} == taking
 
 
 @pytest.mark.parametrize("name", sorted(LEAVES))

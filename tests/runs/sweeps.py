@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from rlx.backends import registry
-from rlx.cli.frame.app import command_line
 from rlx.errors import RlxError
+from tests.cli.support import rlx_here
 from tests.rig import Host, Rig
 
 RECIPE = """
@@ -60,7 +59,7 @@ class Sweep:
     def rlx(self, *words: object, code: int = 0) -> str:
         """What it prints; `said` gets what it narrates."""
         typed = [str(word) for word in words]
-        done = self.rig.client.call(lambda: CliRunner().invoke(command_line(typed[:1]), typed))
+        done = self.rig.client.call(lambda: rlx_here(typed))
         said, exit_code = done.stderr, done.exit_code
         if isinstance(done.exception, RlxError):
             said, exit_code = f"{said}\n{done.exception.message}\n{done.exception.hint}", done.exception.exit_code

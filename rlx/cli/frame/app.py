@@ -13,8 +13,9 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli.frame.help_text import GROUPS, WIDEST, CommandGroup
-from rlx.cli.frame.number_options import Command
+from rlx.cli.frame.help_text import GROUPS, WIDEST, Command, CommandGroup
+from rlx.cli.frame.number_options import spelled_out
+from rlx.cli.frame.options import with_quiet
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
@@ -76,10 +77,11 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         command = getattr(import_module(f"rlx.cli.{own}"), own)
         if isinstance(command, typer.Typer):
             for leaf in command.registered_commands:
-                leaf.cls = Command
+                if leaf.cls is not Command and leaf.callback:
+                    leaf.cls, leaf.callback = Command, with_quiet(leaf.callback)
             app.add_typer(command, cls=CommandGroup)
         else:
-            app.command(name, cls=Command)(command)
+            app.command(name, cls=Command)(with_quiet(command))
     return app
 
 
@@ -114,9 +116,15 @@ def run() -> None:
     end(_exit_code())
 
 
+def _run_command(words: Sequence[str]) -> None:
+    """Run the command that the words name; it ends with SystemExit, or raises what went wrong."""
+    command = typer.main.get_command(command_line(words))
+    command(args=spelled_out(words, command))
+
+
 def _exit_code() -> int | str | None:
     try:
-        command_line(sys.argv[1:])(standalone_mode=True)
+        _run_command(sys.argv[1:])
     except SystemExit as ending:
         # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
         return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else _ended(ending)

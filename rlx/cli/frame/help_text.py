@@ -9,7 +9,7 @@ import re
 from difflib import get_close_matches
 from typing import Any
 
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from rlx.cli.frame.examples import EXAMPLES
 from rlx.cli.frame.streams import shows_colour
@@ -67,6 +67,10 @@ class Help:
             with formatter.section("Examples"):
                 formatter.write("".join(f"{'':>{formatter.current_indent}}{line}\n" for line in examples))
         super().format_epilog(ctx, formatter)  # type: ignore[misc]
+
+
+class Command(Help, TyperCommand):
+    """A command that does something."""
 
 
 class CommandGroup(Help, TyperGroup):

@@ -6,36 +6,24 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
-from typer.core import TyperCommand, TyperOption
-
-from rlx.cli.frame.help_text import Help
-from rlx.cli.frame.output import be_quiet
-
-_QUIET = TyperOption(
-    param_decls=["--quiet", "-q"],
-    is_flag=True,
-    expose_value=False,
-    hidden=True,
-    callback=lambda _context, _option, is_wanted: be_quiet() if is_wanted else None,
-)
+SEVERAL = "N..."
+"""The metavar of such an option; by it the option is recognised."""
 
 
-class Command(Help, TyperCommand):
-    """A command whose repeatable options of whole numbers take all those that follow, wherever they stand.
+def spelled_out(words: Iterable[str], command: Any) -> list[str]:
+    """Return the words with each number after an option of its own, as Typer expects them.
 
-    It takes `-q` like `rlx` itself, for whoever thinks of it last.
+    `command` is what `typer.main.get_command` returns: a command, or a group of commands, of which the words name one.
     """
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return [*super().get_params(ctx), _QUIET]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        options = [name for option in self.params if _takes_several(option) for name in option.opts]
-        return super().parse_args(ctx, list(one_by_one(args, options)))
+    words = [*words]
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    options = [name for option in command.params if option.metavar == SEVERAL for name in option.opts]
+    return [*one_by_one(words, options)]
 
 
 def one_by_one(words: Iterable[str], options: Collection[str]) -> Iterator[str]:
-    """`words` with one of `options` before each of its numbers; nothing is changed behind a `--`."""
+    """Yield `words` with one of `options` before each of its numbers; nothing is changed after a `--`."""
     rest = iter(words)
     option = ""
     for word in rest:
@@ -51,7 +39,3 @@ def one_by_one(words: Iterable[str], options: Collection[str]) -> Iterator[str]:
             # The first value is the option's, whatever it is: a wrong one is named as such.
             yield from islice(rest, 1)
     yield from rest
-
-
-def _takes_several(option: Any) -> bool:
-    return bool(getattr(option, "multiple", False)) and option.type.name.startswith("int")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Annotated, Any
 
 import typer
 
+from rlx.cli.frame.number_options import SEVERAL
+from rlx.cli.frame.output import be_quiet
 from rlx.errors import UsageError
 
 Metrics = Annotated[
@@ -27,8 +31,29 @@ AllowUnverified = Annotated[
 ]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seed", metavar="N...", min=0, help="Only runs with these seeds. Default: all."),
+    typer.Option("--seed", metavar=SEVERAL, min=0, help="Only runs with these seeds. Default: all."),
 ]
+
+
+def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with a hidden `-q`, which `rlx` itself has too: it may also come last on the line."""
+
+    @wraps(command)
+    def with_option(*, quiet: bool, **values: Any) -> None:
+        if quiet:
+            be_quiet()
+        command(**values)
+
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Quiet)
+    parameters = [*signature.parameters.values(), option]
+    # Typer reads both: the signature for the order, the annotations for the types.
+    with_option.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_option.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_option
+
+
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", hidden=True)]
 
 
 def split_metrics(given: Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
