@@ -15,6 +15,9 @@ import pytest
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "rlx"
+WHOLE = [REPOSITORY / name for name in ("rlx", "website", "benchmarks", "tests")]
+# Files that stand for those of users.
+CASES = REPOSITORY / "tests/cases"
 DOCUMENTS = sorted(
     [
         *REPOSITORY.glob("*.md"),
@@ -62,42 +65,38 @@ def test_named_paths_exist(document: Path) -> None:
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:
-    """Imports inside functions count, since a circle that is postponed is still one; those for type checkers do not."""
-    modules = dict(python_modules())
+    """Imports inside functions and those for type checkers count, since a reader has to follow them all.
+
+    The front door alone names for type checkers what it loads when that is asked for.
+    """
+    modules = {name: tree for folder in WHOLE for name, tree in python_modules(folder)}
     graph = {name: imported_modules(tree, modules.keys()) - {name} for name, tree in modules.items()}
+    graph["rlx"] = set()
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
         pytest.fail("these import each other in a circle: " + " -> ".join(reversed(error.args[1])))
 
 
-def python_modules() -> Iterator[tuple[str, ast.Module]]:
-    """Every module of rlx by its dotted name, a package by the name of its folder."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+def python_modules(package: Path) -> Iterator[tuple[str, ast.Module]]:
+    """Yield every module of a package by its dotted name, a package by the name of its folder."""
+    for path in sorted(package.rglob("*.py")):
+        if path.is_relative_to(CASES):
+            continue
         parts = path.relative_to(REPOSITORY).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def imported_modules(tree: ast.Module, known: Collection[str]) -> set[str]:
-    """The modules of rlx that a module names in its imports: `from package import module` means that module alone."""
+    """Return the known modules that a module imports: `from package import module` means that module alone."""
     found = set()
-    for node in executed(tree):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             full = ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
             found.update(name if name in known else module for name, module in full)
     return found & set(known)
-
-
-def executed(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a tree without what stands below `if TYPE_CHECKING`, because that never runs."""
-    children = ast.iter_child_nodes(node)
-    if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-        children = iter(node.orelse)
-    yield node
-    for child in children:
-        yield from executed(child)
 
 
 def test_no_two_modules_of_one_name_mean_different_things() -> None:
@@ -116,6 +115,6 @@ def test_names_that_may_be_taken_twice_are_taken_twice(name: str) -> None:
 
 def test_docstrings_of_modules_are_no_riddles() -> None:
     """They begin with what the module does or is, since a question makes a reader open the file for the answer."""
-    texts = {name: ast.get_docstring(tree) for name, tree in python_modules()}
+    texts = {name: ast.get_docstring(tree) for name, tree in python_modules(PACKAGE)}
     assert [name for name, text in texts.items() if not text] == []
     assert {name: text.splitlines()[0] for name, text in texts.items() if text and RIDDLE.match(text)} == {}

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from website.pages import LANGUAGES, REPOSITORY, placed, sections, title, written
+from website.navigation import placed, sections
+from website.pages import LANGUAGES, REPOSITORY, title, written
 from website.reference import PAGES, page
 
 BUILD = REPOSITORY / "build"

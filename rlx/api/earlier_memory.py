@@ -6,13 +6,15 @@ It changes nothing of the estimate. Files that are on this machine answer, nobod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from rlx.api.plans import EarlierMemory
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rlx.api.planning import Draft, Plans
+    from rlx.api.plans import Draft, Plans
     from rlx.evidence import Evidence
     from rlx.runs import Index, RunRef
 
@@ -29,19 +31,6 @@ _PARTS: Mapping[str, tuple[str, ...] | None] = {
     "train": ("batch_size", "mini_batch_size", "micro_batch_size"),
     "rollout": ("engine", "n", "tp", "ep", "memory_fraction", "enforce_eager", "log_prob_micro_batch_size"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierMemory:
-    """`allocated_gib`: the most that a device held in the processes that train, at any step that was logged; None where
-    nothing was. `sampled_gib`: the most that one of its devices showed to be in use, by anybody; None where none was
-    sampled."""
-
-    run_id: str
-    name: str
-    arm: str
-    allocated_gib: float | None
-    sampled_gib: float | None = None
 
 
 def with_earlier_memory(plans: Plans) -> Plans:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.runs import Launched, RunRef
 
 MANY_RUNS = 8

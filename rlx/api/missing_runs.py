@@ -3,36 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from rlx.api.plans import Missing
 
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.api.target import Target
-    from rlx.compare.run_slots import EndedRun, RunSlot
+    from rlx.compare.run_slots import EndedRun
     from rlx.plan import Registration
     from rlx.recipe import RecipeFile
     from rlx.runs import Index
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """What is to be launched of an experiment of which runs are there.
-
-    `launches`: seed and arm of each run to be launched. `slots`: every registered run of the chosen arms, with what
-    stands for it. `completes`: these are the runs of a launch that was interrupted, all of them.
-    """
-
-    registration: Registration
-    launches: tuple[tuple[int, str], ...]
-    slots: tuple[RunSlot, ...] = ()
-    completes: bool = False
-
-    @property
-    def there(self) -> tuple[RunSlot, ...]:
-        """The registered runs for which none is to be launched."""
-        return tuple(slot for slot in self.slots if slot.next_seed is None)
 
 
 def plan_missing(
@@ -42,7 +25,8 @@ def plan_missing(
 
     No plan where nothing is. Raises what `rlx.plan` raises.
     """
-    from rlx.api.planning import Plans, named_arms, plan_at
+    from rlx.api.planning import named_arms, plan_at
+    from rlx.api.plans import Plans
 
     missing = missing_runs(file, named_arms(file, arms))
     if missing is None:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan import Finding, Severity
-
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.api.power import PowerQuestion, RecipePower
     from rlx.plan import LaunchPlan, Registration
-
-_LOW = 0.5
 
 
 def with_power(plans: Plans) -> Plans:
@@ -62,35 +58,3 @@ def _items(document: Mapping[str, Any]) -> int | None:
     post = (document.get("eval") or {}).get("post")
     count = post.get("row_count") if post else document["data"].get("val_rows")
     return count if isinstance(count, int) else None
-
-
-def power_findings(found: RecipePower | None) -> Iterator[Finding]:
-    """Warn of a design that will rather say nothing. What is only assumed accuses nobody."""
-    if found is None or found.spread is None or found.spread.observed is None:
-        return
-    row = found.seeds[0]
-    if row.power is None or row.power >= _LOW:
-        return
-    seeds = f"; {found.seeds_needed} seeds an arm show it with 80 % power" if found.seeds_needed else ""
-    message = (
-        f"experiment: with {row.seeds} seeds an arm, which spread by {found.spread.sd:.2g} points, "
-        f"{_claim_words(found)} in {_percent(row.power)} of cases{seeds}"
-    )
-    fix = "more seeds, before the first launch: rlx power RECIPE --seeds N says what they can see"
-    yield Finding("RLX042", Severity.WARNING, message, fix, "experiment.seeds")
-
-
-def _claim_words(found: RecipePower) -> str:
-    """What the design shows in so few cases."""
-    from rlx.compare.registered_design import Claim
-
-    margin = found.design.margin
-    if found.design.claim is Claim.EQUIVALENCE:
-        return f"arms without any difference would be shown to be within {margin:g} points"
-    if margin is not None:
-        return f"arms without any difference would be shown to lose less than {margin:g} points"
-    return f"even the largest rise there is room for, {found.effect:.2g} points, would be seen"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -3,99 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.plan import Finding, LaunchPlan, Severity
+from rlx.api.plans import Draft, Plans
+from rlx.errors import UsageError
+from rlx.plan import LaunchPlan
 
 if TYPE_CHECKING:
-    from rlx.api.dealing import Deal
-    from rlx.api.earlier_memory import EarlierMemory
     from rlx.api.host_check import HostLooks
-    from rlx.api.missing_runs import Missing
-    from rlx.api.power import RecipePower
     from rlx.api.target import Target
-    from rlx.plan import Installation, Registration
-    from rlx.preflight.host_look import HostLook
+    from rlx.plan import Installation
     from rlx.recipe import RecipeFile, ResolvedRecipe
 
 ALL_ARMS = "all"
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A plan, and what a look at its host told of the back-end and the model there; None: nobody looked.
-
-    `earlier_memory`: what earlier runs of its kind took, as far as somebody asked.
-    """
-
-    plan: LaunchPlan
-    found: Installation | None = None
-    earlier_memory: tuple[EarlierMemory, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plans:
-    """The runs of a launch, each judged by the rules, and what looks at their hosts found; no look, nothing found.
-
-    `missing`: what was found of an experiment of which runs are there, where that chose these; else None. `power`: what
-    the experiment can see, None where there is none or nobody computed it. `deal`: which host of a sweep takes what,
-    None for a launch to one place.
-    """
-
-    drafts: tuple[Draft, ...]
-    looks: tuple[HostLook, ...] = ()
-    missing: Missing | None = None
-    power: RecipePower | None = None
-    deal: Deal | None = None
-
-    @property
-    def plans(self) -> tuple[LaunchPlan, ...]:
-        return tuple(draft.plan for draft in self.drafts)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What is to be said of all of them and of their hosts, each once, errors first."""
-        from rlx.api.planned_power import power_findings
-        from rlx.preflight.preflight import preflight
-
-        of_deal = self.deal.findings if self.deal else ()
-        return preflight(self.plans, self.looks, (*power_findings(self.power), *of_deal))
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a person should know of the folders on the hosts."""
-        return tuple(dict.fromkeys(warning for look in self.looks for warning in look.warnings))
-
-    @property
-    def warnings(self) -> tuple[Finding, ...]:
-        """The findings that keep nothing from being launched, but deserve a look first."""
-        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
-
-    @property
-    def registration(self) -> Registration | None:
-        """The experiment that these runs belong to; None: they answer no registered question."""
-        if self.missing is not None:
-            return self.missing.registration
-        return next((plan.registration for plan in self.plans if plan.registration), None)
-
-    @property
-    def left_for_later(self) -> tuple[tuple[int, str], ...]:
-        """The registered runs, by seed and arm, that are not among these plans."""
-        here = {(plan.seed, plan.arm) for plan in self.plans}
-        return tuple(slot for slot in self.registration.slots if slot not in here) if self.registration else ()
-
-    def fatal(self, strict: bool = False) -> tuple[Finding, ...]:
-        """The findings for which a launch is refused: errors, and with `strict` warnings."""
-        from rlx.preflight.preflight import fatal
-
-        return fatal(self.findings, strict)
-
-    def refuse(self, strict: bool = False) -> None:
-        """Raise UsageError with all that is fatal, or RlxError (exit 5) if the recipe is sound and would only fail."""
-        if fatal := self.fatal(strict):
-            raise _refusal(fatal, is_script=not all(plan.has_recipe for plan in self.plans))
 
 
 def plan(
@@ -185,20 +106,6 @@ def block_slots(file: RecipeFile, arms: Sequence[str], seeds: Sequence[int] | No
         yield from ((arm, seed) for arm in ordered)
 
 
-def finding_text(finding: Finding) -> str:
-    """`error RLX010 recipe.yaml:12: … (fix)`."""
-    where = f" {finding.where}:" if finding.where else ""
-    fix = f"\n  fix: {finding.fix}" if finding.fix else ""
-    return f"{finding.severity} {finding.id}{where} {finding.message}{fix}"
-
-
-def refusal_code(findings: Sequence[Finding]) -> ExitCode:
-    """2 if one of these fatal findings is about the recipe itself, 5 if all are about what would fail."""
-    from rlx.preflight.preflight import exit_code
-
-    return exit_code(findings)
-
-
 def _file(recipe: str | RecipeFile, sets: Sequence[str]) -> RecipeFile:
     from rlx.recipe import RecipeFile, load_recipe
 
@@ -239,15 +146,3 @@ def plan_on(resolved: ResolvedRecipe, target: Target, tree: Installation | None 
     backend = load_backend(resolved.recipe.backend.kind)
     nodes = [node.placed(backend.plan(resolved, node.site, tree)) for node in target.nodes]
     return checked(as_nodes(nodes, resolved.recipe.layout.nodes), resolved, tree)
-
-
-def _refusal(fatal: Sequence[Finding], *, is_script: bool) -> RlxError:
-    from rlx.preflight.preflight import is_of_host
-
-    text, code = "\n".join(finding_text(finding) for finding in fatal), refusal_code(fatal)
-    whole = f"{'rlx launch --dry-run' if is_script else 'rlx plan RECIPE'} shows the whole plan"
-    if code is ExitCode.USAGE:
-        return UsageError(text, whole)
-    of_host = all(map(is_of_host, fatal))
-    hint = "rlx doctor HOST shows all that is known of the host" if of_host else whole
-    return RlxError(text, hint, code)

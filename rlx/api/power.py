@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import UsageError
+from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SEEDS = (2, 3, 5, 8, 10)
 _SHARE = 0.5
+_LOW = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,3 +283,35 @@ def items_power(items: int, arms: Sequence[EarlierArm]) -> ItemsPower:
     return ItemsPower(
         items, share, 100 * (variance / items) ** 0.5, min(100.0, 100 * detectable_share(variance, items))
     )
+
+
+def power_findings(found: RecipePower | None) -> Iterator[Finding]:
+    """Warn of a design that will rather say nothing. What is only assumed accuses nobody."""
+    if found is None or found.spread is None or found.spread.observed is None:
+        return
+    row = found.seeds[0]
+    if row.power is None or row.power >= _LOW:
+        return
+    seeds = f"; {found.seeds_needed} seeds an arm show it with 80 % power" if found.seeds_needed else ""
+    message = (
+        f"experiment: with {row.seeds} seeds an arm, which spread by {found.spread.sd:.2g} points, "
+        f"{_claim_words(found)} in {_percent(row.power)} of cases{seeds}"
+    )
+    fix = "more seeds, before the first launch: rlx power RECIPE --seeds N says what they can see"
+    yield Finding("RLX042", Severity.WARNING, message, fix, "experiment.seeds")
+
+
+def _claim_words(found: RecipePower) -> str:
+    """What the design shows in so few cases."""
+    from rlx.compare.registered_design import Claim
+
+    margin = found.design.margin
+    if found.design.claim is Claim.EQUIVALENCE:
+        return f"arms without any difference would be shown to be within {margin:g} points"
+    if margin is not None:
+        return f"arms without any difference would be shown to lose less than {margin:g} points"
+    return f"even the largest rise there is room for, {found.effect:.2g} points, would be seen"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.api.planning import Draft, Plans, find_backends
+from rlx.api.planning import find_backends
+from rlx.api.plans import Draft, Plans
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_stdin
 from rlx.plan import LaunchPlan, Registration, from_jsonable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.api.target import Target
     from rlx.backends.shared.users_script import ScriptPart
     from rlx.plan import Image, LaunchPlan
@@ -46,7 +46,8 @@ def plan_script(
     HostError.
     """
     from rlx.api.host_check import HostLooks
-    from rlx.api.planning import Draft, Plans, find_backends
+    from rlx.api.planning import find_backends
+    from rlx.api.plans import Draft, Plans
     from rlx.api.target import named_target
     from rlx.backends.shared.users_script import UsersScript
     from rlx.preflight.preflight import checked

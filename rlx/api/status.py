@@ -156,7 +156,7 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
 
 def rebuild(index: Index, host: str | None, tell: Tell) -> Site:
     """Add the runs that this host shows, None for this machine, to the index. Raises HostError."""
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
     from rlx.hosts import local_site
 
     site = _located(host, tell) if host else local_site()

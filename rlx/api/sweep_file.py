@@ -17,7 +17,7 @@ from rlx.local_files import bounded, open_regular, parse_json
 from rlx.plan import LaunchPlan, from_jsonable, to_jsonable
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
 
 _MOST_BYTES = 512 << 20
 

@@ -10,7 +10,7 @@ from rlx.api.dealing import Room
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Draft
+    from rlx.api.plans import Draft
     from rlx.api.target import Target
     from rlx.plan import Finding, Installation, LaunchPlan
     from rlx.preflight.host_look import HostLook
@@ -43,7 +43,8 @@ class SweepHost:
 
     def drafts(self, block: Sequence[ResolvedRecipe]) -> list[Draft]:
         """Plan these for this host."""
-        from rlx.api.planning import Draft, plan_on
+        from rlx.api.planning import plan_on
+        from rlx.api.plans import Draft
 
         trees = {id(one): tree for one, tree in zip(self.resolved, self.trees, strict=True)}
         return [Draft(plan_on(one, self.target, trees[id(one)]), trees[id(one)]) for one in block]
@@ -68,7 +69,7 @@ def look_at_hosts(
 def _look(
     target: Target, resolved: Sequence[ResolvedRecipe], first: Sequence[ResolvedRecipe], strict: bool
 ) -> SweepHost | LeftOut:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.hosts.host_errors import HostError
 
     try:

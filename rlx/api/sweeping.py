@@ -16,8 +16,7 @@ from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
-    from rlx.api.missing_runs import Missing
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Missing, Plans
     from rlx.api.sweep_hosts import LeftOut, SweepHost
     from rlx.api.target import Target
     from rlx.recipe import RecipeFile, ResolvedRecipe
@@ -83,7 +82,7 @@ def _planned(
     missing: Missing | None,
     container: str | None,
 ) -> Plans:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.api.sweep_hosts import look_at_hosts
 
     names = tuple(target.host.name for target in targets)
@@ -203,7 +202,7 @@ def _nothing(findings: Sequence[Finding]) -> RlxError:
 
 def _nobody(left_out: Sequence[LeftOut]) -> RlxError:
     """What all hosts refuse is the recipe's; nobody answers is no refusal."""
-    from rlx.api.planning import finding_text, refusal_code
+    from rlx.api.plans import finding_text, refusal_code
 
     refused = [one.findings for one in left_out if one.findings]
     common = [finding for finding in refused[0] if all(finding in one for one in refused)] if refused else []

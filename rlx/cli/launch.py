@@ -39,7 +39,7 @@ from rlx.cli.frame.site_options import (
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.plan import LaunchPlan, Site
     from rlx.runs import Launched
 
@@ -226,7 +226,7 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
 
 def _refuse_or_warn(plans: Plans, strict: bool) -> None:
     """What is fatal stands in the refusal."""
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
     from rlx.cli.text.deal_text import deal_lines

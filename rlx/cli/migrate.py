@@ -34,7 +34,7 @@ def migrate(
     written then. Without --tp it is the largest tensor parallel size about which there is least to be said.
     """
     from rlx.api.migration import migrate as migrate_recipe
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
     from rlx.cli.frame.output import narrate, print_json, print_text
 
     del engine  # there is one

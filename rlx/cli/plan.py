@@ -20,7 +20,7 @@ from rlx.cli.frame.site_options import (
 )
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
 
 
 _Recipe = Annotated[
@@ -57,6 +57,7 @@ def plan(
     from rlx.api import planning
     from rlx.api.earlier_memory import with_earlier_memory
     from rlx.api.planned_power import with_power
+    from rlx.api.plans import refusal_code
     from rlx.cli.frame.output import narrate, patience
     from rlx.cli.text.deal_text import deal_lines
 
@@ -78,7 +79,7 @@ def plan(
     print_plans(plans, as_json, files)
     if fatal := plans.fatal(strict):
         narrate("rlx: this cannot be launched; see the findings")
-        raise typer.Exit(planning.refusal_code(fatal))
+        raise typer.Exit(refusal_code(fatal))
 
 
 def narrate_notes(plans: Plans) -> None:

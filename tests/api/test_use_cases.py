@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rlx
-from rlx.api.planning import Draft, Plans
+from rlx.api.plans import Draft, Plans
 from rlx.errors import ExitCode
 from rlx.plan import RunState
 from rlx.runs import RunRef

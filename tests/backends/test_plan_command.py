@@ -13,7 +13,8 @@ import typer
 import yaml
 from typer.testing import CliRunner, Result
 
-from rlx.api.planning import Plans, plan_at
+from rlx.api.planning import plan_at
+from rlx.api.plans import Plans
 from rlx.api.saved_plans import plan_again, read_plans
 from rlx.api.target import Target
 from rlx.cli.plan import plan

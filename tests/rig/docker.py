@@ -15,20 +15,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from tests.rig.capabilities import RigUnavailable, require_docker
-from tests.rig.machine import python_folders
-
-if TYPE_CHECKING:
-    from tests.rig.host import Host
+from tests.rig.machine import Machine, python_folders
 
 IMAGE = "rlx-rig:latest"
 _START_S = 60
 
 
 class Engine:
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: Machine) -> None:
         require_docker()
         self._host = host
         self._configure()
@@ -120,7 +116,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Container:
-    host: Host
+    host: Machine
     name: str
     id: str
 

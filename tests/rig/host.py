@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.rig.docker import Engine
 from tests.rig.equipment import EquippedMachine
+from tests.rig.machine import file_text
 from tests.rig.switch import Switch
 
 _SSHD_CONFIG = """\
@@ -69,29 +70,6 @@ class Host(EquippedMachine):
         self.wait_for_boot()
         self.heal()
 
-    def processes(self) -> dict[int, str]:
-        """Names of its processes by the pid that they have on this host; its containers' count too."""
-        entries = [entry for entry in self.path("/proc").iterdir() if entry.name.isdigit()]
-        found = {int(entry.name): _text(entry / "comm") for entry in entries}
-        return {pid: name for pid, name in found.items() if name}
-
-    def command_line(self, pid: int) -> str:
-        """Of one of its processes, with blanks in between; empty once that is gone."""
-        return _text(self.path(f"/proc/{pid}/cmdline")).replace("\0", " ")
-
-    def kill(self, name: str, how: str = "KILL") -> int:
-        """Send a signal to all of its processes of that name, those in containers left out; returns to how many."""
-        pids = [pid for pid, found in self.processes().items() if found == name and not self._is_contained(pid)]
-        if pids:
-            self.run("kill", "-s", how, *map(str, pids), check=False)
-        return len(pids)
-
-    def _is_contained(self, pid: int) -> bool:
-        try:
-            return self.path(f"/proc/{pid}/ns/pid").stat().st_ino != self.path("/proc/1/ns/pid").stat().st_ino
-        except OSError:  # gone
-            return True
-
     # ---- its sshd ----
 
     def break_connections(self) -> int:
@@ -111,7 +89,7 @@ class Host(EquippedMachine):
     def start_sshd(self) -> None:
         # The process of a connection that just came holds the port until it runs for the first time.
         _wait_until(lambda: not self.run("/usr/sbin/sshd", "-E", "/run/sshd.log", check=False).returncode, "free port")
-        _wait_until(lambda: bool(_text(self.path("/run/sshd.pid"))), f"sshd of {self.name}")
+        _wait_until(lambda: bool(file_text(self.path("/run/sshd.pid"))), f"sshd of {self.name}")
 
     def restart_sshd(self) -> None:
         """As an administrator does: new connections see the new configuration, those that are there live on."""
@@ -162,10 +140,3 @@ def _wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"no {what} after {_PATIENCE_S} s"
         time.sleep(0.01)
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(errors="replace", encoding="utf-8").strip()
-    except OSError:
-        return ""

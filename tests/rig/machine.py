@@ -128,6 +128,36 @@ class Machine:
         """Start on this machine; options as for `subprocess.Popen`."""
         return subprocess.Popen(self.command(*argv), env={**self.environment(), **(env or {})}, **options)
 
+    def processes(self) -> dict[int, str]:
+        """Return the names of its processes by the pid that they have on it, those of its containers too."""
+        entries = [entry for entry in self.path("/proc").iterdir() if entry.name.isdigit()]
+        found = {int(entry.name): file_text(entry / "comm") for entry in entries}
+        return {pid: name for pid, name in found.items() if name}
+
+    def command_line(self, pid: int) -> str:
+        """Of one of its processes, with blanks in between; empty once that is gone."""
+        return file_text(self.path(f"/proc/{pid}/cmdline")).replace("\0", " ")
+
+    def kill(self, name: str, how: str = "KILL") -> int:
+        """Send a signal to all of its processes of that name, those in containers left out; returns to how many."""
+        pids = [pid for pid, found in self.processes().items() if found == name and not self._is_contained(pid)]
+        if pids:
+            self.run("kill", "-s", how, *map(str, pids), check=False)
+        return len(pids)
+
+    def _is_contained(self, pid: int) -> bool:
+        try:
+            return self.path(f"/proc/{pid}/ns/pid").stat().st_ino != self.path("/proc/1/ns/pid").stat().st_ino
+        except OSError:  # gone
+            return True
+
 
 def _shown(done: subprocess.CompletedProcess[bytes]) -> str:
     return (done.stdout + done.stderr).decode(errors="replace")
+
+
+def file_text(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace", encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -11,7 +11,8 @@ import pytest
 from rlx.api.explaining import explain_all
 from tests.cli.test_help import LEAVES
 from website.build import joined, lay_out, settings
-from website.pages import LANGUAGES, generated, placed, sections, written
+from website.navigation import generated, placed, sections
+from website.pages import LANGUAGES, written
 from website.reference import page
 
 

@@ -53,7 +53,7 @@ def check(
 
 
 def _print(recipe: str, where: str, fits: bool, findings: tuple[Finding, ...], files: dict[str, Any]) -> None:
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
     from rlx.cli.frame.output import print_text
 
     rows = ", ".join(

@@ -11,7 +11,7 @@ import typer
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Plans
     from rlx.cli.frame.site_options import Where
 
 ScriptOption = Annotated[

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rlx.api.experiments import RegisteredExperiment, Slot
-    from rlx.api.missing_runs import Missing
-    from rlx.api.planning import Plans
+    from rlx.api.plans import Missing, Plans
     from rlx.compare.run_slots import RunSlot
     from rlx.runs.looking.overview import Overview
 
@@ -56,7 +55,7 @@ def slots_text(slots: Iterable[tuple[int, str]]) -> str:
 
 def launch_lines(plans: Plans) -> Iterator[str]:
     """What these runs are to answer, what they can see, and which of the registered ones are not among them."""
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
     from rlx.cli.text.power_text import planned_power_lines
 
     asked = plans.registration

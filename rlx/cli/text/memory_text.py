@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlx.api.earlier_memory import EarlierMemory
-    from rlx.api.planning import Draft
+    from rlx.api.plans import Draft, EarlierMemory
     from rlx.plan import LaunchPlan
     from rlx.preflight.memory import Estimate, Phase, Span
     from rlx.preflight.rules.facts import Facts

@@ -10,8 +10,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.planned_power import power_findings
-from rlx.api.planning import Draft, finding_text
+from rlx.api.plans import Draft, finding_text
+from rlx.api.power import power_findings
 from rlx.cli.text.aqn_text import percent
 from rlx.cli.text.experiments_text import design_lines
 from rlx.cli.text.memory_text import memory_lines

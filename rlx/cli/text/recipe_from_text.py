@@ -89,7 +89,7 @@ def _cut(text: str) -> str:
 
 
 def _print_findings(one: ImportedRecipe) -> None:
-    from rlx.api.planning import finding_text
+    from rlx.api.plans import finding_text
 
     if one.findings:
         print_text("\n".join(("", *map(finding_text, one.findings))))
