@@ -109,7 +109,8 @@ def test_shipped_tables_are_what_the_release_says(
 ) -> None:
     tree = config_tree(version)
     monkeypatch.setattr("rlx.backends.verl.generate_keys.KEYS_FOLDER", tmp_path)
-    for written in generate(version, tree):
+    for written in generate(tree):
+        assert written.parent.name == version
         assert written.read_text(encoding="utf-8") == (KEYS_FOLDER / version / written.name).read_text(encoding="utf-8")
 
 

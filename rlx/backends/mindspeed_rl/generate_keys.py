@@ -2,7 +2,8 @@
 
     python -m rlx.backends.mindspeed_rl.generate_keys VERSION FOLDER
 
-FOLDER is `mindspeed_rl/config_cls`. `keys/VERSION.json` appears: one sorted `key: default` a line.
+FOLDER is `mindspeed_rl/config_cls`. `keys/VERSION.json` appears: one sorted `key: default` a line. VERSION is the
+name of the branch, since the tree itself cannot say it: its setup.py names 2.1.0 on each of them.
 """
 
 from __future__ import annotations

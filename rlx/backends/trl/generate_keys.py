@@ -1,15 +1,16 @@
 """Writes a key table from the GRPOConfig of an installed TRL.
 
-    PYTHON_WITH_TRL -m rlx.backends.trl.generate_keys VERSION     from the root of the repository
+    PYTHON_WITH_TRL -m rlx.backends.trl.generate_keys     from the root of the repository
 
-`keys/VERSION.json` appears: one sorted `key: default` a line. Defaults that TRL works out at start are null.
+`keys/VERSION.json` appears, named by the version of the installed TRL: one sorted `key: default` a line. Defaults
+that TRL works out at start are null.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ KEYS_FOLDER = Path(__file__).parent / "keys"
 _PLAIN = (bool, int, float, str, type(None))
 
 
-def generate(version: str) -> Path:
+def generate() -> Path:
     """Write the table and return its path. Raises ModuleNotFoundError without TRL."""
     from trl import GRPOConfig  # type: ignore[import-not-found,unused-ignore]
 
     defaults = {field.name: _default(field) for field in dataclasses.fields(GRPOConfig)}
-    path = KEYS_FOLDER / f"{version}.json"
+    path = KEYS_FOLDER / f"{version('trl')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(defaults, indent=0, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
@@ -37,4 +38,4 @@ def _default(field: Any) -> Any:
 
 
 if __name__ == "__main__":
-    print(generate(sys.argv[1]))
+    print(generate())

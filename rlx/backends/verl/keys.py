@@ -18,11 +18,14 @@ from rlx.errors import UsageError
 from rlx.local_files import is_folder
 
 KEYS_FOLDER = Path(__file__).parent / "keys"
+_UNFINISHED = re.compile(r"\d\.?(a|b|rc|dev)\d*")
 TRAINERS = ("ppo_trainer", "ppo_megatron_trainer")
 
 
 def shipped_versions() -> tuple[str, ...]:
-    return tuple(sorted((folder.name for folder in KEYS_FOLDER.iterdir() if folder.is_dir()), key=numbers))
+    """Return the versions with a table, in order: of one number, a tree in development goes before the release."""
+    names = (folder.name for folder in KEYS_FOLDER.iterdir() if folder.is_dir())
+    return tuple(sorted(names, key=lambda name: (numbers(name), not _UNFINISHED.search(name), name)))
 
 
 def find_table(version: str, trainer: str) -> KeyTable:
