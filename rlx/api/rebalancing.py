@@ -1,14 +1,14 @@
-"""Move blocks of a sweep that wait to hosts of it that are free, whenever somebody looks.
+"""Move blocks of a sweep that wait to hosts of it that are free, for commands that wait for runs.
 
 A block moves as a whole, and only while none of its runs has begun. What cannot be settled now, because a host does not
-answer, is settled at a later look.
+answer, is settled at a later query. `rlx status` only reads: it names what would move, and the command that moves it.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,7 +28,7 @@ _MAY_MOVE = (RunState.QUEUED, RunState.UNREACHABLE)
 
 
 class Rebalancing:
-    """Rebalances look after look, but asks the hosts of a sweep who has their devices only now and then."""
+    """Rebalance query after query, but ask the hosts of a sweep who has their devices only now and then."""
 
     def __init__(self, index: Index, tell: Tell) -> None:
         self._index, self._tell = index, tell
@@ -37,26 +37,51 @@ class Rebalancing:
 
     def tend(self, rows: Sequence[Overview]) -> frozenset[str]:
         """Move what waits of these runs, where a host of their sweep is free. Returns the ids of those that moved."""
-        from rlx.api.sweep_file import only_one, sweep_folder
+        from rlx.api.sweep_file import only_one
 
-        launches = dict.fromkeys(row.ref.launch_id for row in rows if row.state in _MAY_MOVE)
-        if not launches or time.monotonic() < self._due or not sweep_folder(self._index.home).is_dir():
+        launches = self._launches(rows)
+        if not launches:
             return frozenset()
         with only_one(self._index.home, wait=False) as is_ours:
-            moved = [run_id for launch_id in launches if is_ours for run_id in self._tend_sweep(launch_id, rows)]
-        # What was moved is looked at again at once, and may leave more to do.
+            moved = [run_id for sweep in self._sweeps(launches, rows) if is_ours for run_id in self._tend_sweep(sweep)]
+        # What was moved is queried again at once, and may leave more to do.
         self._due = time.monotonic() + (0.0 if moved else _PAUSE_S)
         return frozenset(moved)
 
-    def _tend_sweep(self, launch_id: str, rows: Sequence[Overview]) -> list[str]:
-        from rlx.api.sweep_blocks import blocks_of
-        from rlx.runs.index.moves import Phase
+    def suggest(self, rows: Sequence[Overview]) -> None:
+        """Name what `tend` would try to move of these runs, once each, and change nothing here or on a host."""
+        launches = self._launches(rows)
+        if not launches:
+            return
+        for sweep in self._sweeps(launches, rows):
+            for block, target in _choices(sweep):
+                what = f"seed {block.seed} ({block.arms}) waits on {block.host} while {target} is free"
+                self._tell_once(f"rlx: {what}; to move it: rlx wait {sweep.launch_id}")
+            for move in _open_moves(sweep):
+                what = f"the move of seed {move.seed} from {move.source} to {move.target} was interrupted"
+                self._tell_once(f"rlx: {what}; to complete it: rlx wait {sweep.launch_id}")
+        self._due = time.monotonic() + _PAUSE_S
 
-        sweep = blocks_of(self._index, launch_id, {row.ref.run_id: row for row in rows})
-        if sweep is None:
+    def _launches(self, rows: Sequence[Overview]) -> list[str]:
+        """The launches with runs that may move; none until the pause is over, and where no sweep was ever launched."""
+        from rlx.api.sweep_file import sweep_folder
+
+        launches = dict.fromkeys(row.ref.launch_id for row in rows if row.state in _MAY_MOVE)
+        if not launches or time.monotonic() < self._due or not sweep_folder(self._index.home).is_dir():
             return []
+        return [*launches]
+
+    def _sweeps(self, launches: Sequence[str], rows: Sequence[Overview]) -> Iterator[SweepBlocks]:
+        from rlx.api.sweep_blocks import blocks_of
+
+        by_id = {row.ref.run_id: row for row in rows}
+        for launch_id in launches:
+            if sweep := blocks_of(self._index, launch_id, by_id):
+                yield sweep
+
+    def _tend_sweep(self, sweep: SweepBlocks) -> list[str]:
         moved: list[str] = []
-        for move in (move for move in sweep.moves if move.phase is not Phase.DONE):
+        for move in _open_moves(sweep):
             moved += self._tried(sweep, sweep.block(move.seed), move)
         for block, target in _choices(sweep):
             moved += self._tried(sweep, block, target)
@@ -106,15 +131,21 @@ class Rebalancing:
         move = replace(move, target=planned.host.name)
         came = [one for one in sweep.moves_of(block.seed) if one.has_left and one.number < move.number]
         ship(self._index, [*came, move], planned.plans, block.runs, os.environ)
-        arms = ", ".join(ref.arm for ref in block.refs)
         way = f"from {move.source} to {move.target}" if move.source != move.target else f"back to {move.target}"
-        self._tell(f"rlx: moved seed {block.seed} ({arms}) {way}: none of it had begun")
+        self._tell(f"rlx: moved seed {block.seed} ({block.arms}) {way}: none of it had begun")
         return list(block.ids)
 
     def _tell_once(self, line: str) -> None:
         if line not in self._told:
             self._told.add(line)
             self._tell(line)
+
+
+def _open_moves(sweep: SweepBlocks) -> list[Move]:
+    """The moves that have come to no end."""
+    from rlx.runs.index.moves import Phase
+
+    return [move for move in sweep.moves if move.phase is not Phase.DONE]
 
 
 def _planned(sweep: SweepBlocks, block: Block, hosts: Sequence[str]) -> PlannedBlock:

@@ -36,9 +36,10 @@ def status(
 
 
 class StatusWatch:
-    """Looks at the same choice of runs again and again, one round trip a host each time.
+    """Looks at the same choice of runs again and again, one round trip a host each time, and only reads.
 
-    A host that does not answer is left alone for a while, so that it does not hold up the others.
+    What waits of a sweep while another of its hosts is free is named with the command that moves it. A host that does
+    not answer is left alone for a while, so that it does not hold up the others.
     """
 
     def __init__(
@@ -75,15 +76,12 @@ class StatusWatch:
         return rows if self._is_wanted is None else [row for row in rows if self._is_wanted(row)]
 
     def _all(self) -> list[Overview]:
-        from rlx.api.selection import where_they_are
         from rlx.runs.index.resolve import still_current
         from rlx.runs.looking.overview import overview
 
         refs = self._chosen()
         rows = overview(self._index, refs, self._visits)
-        if self._rebalancing.tend(rows):
-            refs = where_they_are(self._index, refs)
-            rows = overview(self._index, refs, self._visits)
+        self._rebalancing.suggest(rows)
         self._outages.tell([(row.ref, row.observation) for row in rows])
         if self._names is not None or self._host or self._everything:
             return rows

@@ -39,6 +39,11 @@ class Block:
         return tuple(ref.run_id for ref in self.refs)
 
     @property
+    def arms(self) -> str:
+        """Its arms as a person writes them."""
+        return ", ".join(ref.arm for ref in self.refs)
+
+    @property
     def host(self) -> str:
         return self.refs[0].host
 

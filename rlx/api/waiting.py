@@ -34,18 +34,31 @@ def wait(
     """
     from rlx.api.selection import open_index, runs_or_latest
 
+    told = ""
+
+    def show(rows: Sequence[Overview]) -> None:
+        nonlocal told
+        seen(rows)
+        if (states := _states(rows)) != told and not _have_ended(rows):
+            tell(f"waiting: {states}")
+            told = states
+
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     index = open_index()
-    return _await_ends(index, runs_or_latest(index, runs), deadline, tell, seen)
+    return until_ended(index, runs_or_latest(index, runs), tell, show, deadline)
 
 
-def _await_ends(
+def until_ended(
     index: Index,
     refs: Sequence[RunRef],
-    deadline: float | None,
     tell: Tell,
     seen: Callable[[Sequence[Overview]], None],
+    deadline: float | None = None,
 ) -> list[Overview]:
+    """Query these runs until they have ended; meanwhile move blocks of sweeps, and begin attempts of recipes.
+
+    `tell` hears of outages, moves and attempts, `seen` the rows of each query. Raises RlxError past the deadline.
+    """
     from rlx.api.outages import Outages
     from rlx.api.rebalancing import Rebalancing
     from rlx.api.retrying_by_recipe import RetryingByRecipe
@@ -53,7 +66,7 @@ def _await_ends(
     from rlx.runs.looking.overview import overview
     from rlx.runs.looking.revisit import Revisit
 
-    told, visits, outages = "", Revisit(index), Outages(tell)
+    visits, outages = Revisit(index), Outages(tell)
     rebalancing, retrying = Rebalancing(index, tell), RetryingByRecipe(index, tell)
     while True:
         rows = overview(index, refs, visits)
@@ -61,14 +74,15 @@ def _await_ends(
         seen(rows)
         if moved := rebalancing.tend(rows) | retrying.tend(rows):
             refs = where_they_are(index, refs)
-        if not moved and all(row.state.is_terminal for row in rows):
+        if not moved and _have_ended(rows):
             return rows
-        if (states := _states(rows)) != told:
-            tell(f"waiting: {states}")
-            told = states
         if deadline is not None and time.monotonic() >= deadline:
             raise RlxError("the time is up and not every run has ended", "rlx status", ExitCode.NOT_FINISHED)
         time.sleep(_POLL_SECONDS)
+
+
+def _have_ended(rows: Sequence[Overview]) -> bool:
+    return all(row.state.is_terminal for row in rows)
 
 
 def _states(rows: Sequence[Overview]) -> str:

@@ -41,8 +41,8 @@ def status(
 ) -> None:
     """Show progress, noise and verdict of runs.
 
-    Also pace, time left and the last validation. Writes nothing where the runs are, but moves what waits of a sweep
-    from here (--spread) to a host of it that is free.
+    Also pace, time left and the last validation. Only reads: where a block of a sweep waits while another host of the
+    sweep is free, it names the command that moves it.
     A host that does not answer costs its own line only.
     """
     from rlx.api.status import StatusWatch

@@ -43,7 +43,7 @@ def test_every_run_of_a_sweep_is_accounted_for(sweep_of: Callable[[int], Sweep])
     full.run("sh", "-c", "cat /dev/zero >/root/rlx/ballast || true")
     let_go(full, last, cut)
     until(lambda: len(began(last)) >= 4, "the last host works off its share", 120)
-    sweep.rlx("status")
+    sweep.tend()
     cut.heal()
     until(lambda: all(row["state"] in ENDED for row in sweep.rows()), "all have ended", 120)
     rows = {row["run_id"]: row for row in sweep.rows()}

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 from rlx.api.dealing import Room, deal
 from rlx.runs import Index
 from rlx.runs.index.moves import Move, Phase
+from rlx.runs.index.set_aside import INDEX_FILE
 from rlx.runs.launching.moving import withdraw
 from tests.runs.sweeps import EXPERIMENT, RECIPE, Sweep, began, fill_up, let_go
 from tests.runs.sweeps import sweep_of as sweep_of
@@ -138,20 +141,61 @@ def test_what_waits_moves_to_a_host_that_is_free(sweep_of: Callable[[int], Sweep
     sweep = sweep_of(2)
     near, far = sweep.hosts
     ids = sweep.launch("--seed", 1, 2, "--seed", 3, 4)
-    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+
+    def moves() -> bool:
+        sweep.tend()
+        return places(sweep)[3] == {"h2"}
+
+    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("free")
     # Nobody can say what becomes of a host that does not answer: what it has stays its own.
     near.cut()
     let_go(far)
     until(lambda: len(began(far)) == 4, "h2 works off its share", 120)
-    assert places(sweep) == {1: {"h1"}, 2: {"h2"}, 3: {"h1"}, 4: {"h2"}} and not sweep.heard("moved")
+    assert not moves() and not sweep.heard("moved")
     near.heal()
-    until(lambda: places(sweep)[3] == {"h2"}, "it answers, and what waits there moves", 120)
+    until(moves, "it answers, and what waits there moves", 120)
     assert [row["seed"] for row in sweep.rows() if row["moved_from"] == ["h1"]] == [3, 3]
     until(lambda: len(began(far)) == 6, "they run there", 120)
     all_end(sweep)
     assert sorted([*began(near), *began(far)]) == sorted(ids)
     assert {row["verdict"]["status"] for row in sweep.rows()} == {"valid"}
     assert "moved here before it had begun, from h1" in sweep.rlx("status", "-v")
+
+
+def test_reading_moves_nothing_and_names_the_command_that_does(sweep_of: Callable[[int], Sweep]) -> None:
+    sweep = sweep_of(2)
+    _, far = sweep.hosts
+    ids = sweep.launch("--seed", 1, 2, "--seed", 3, "-y")
+    let_go(far)
+    until(lambda: len(began(far)) == 2, "h2 works off its share", 120)
+    until(lambda: {row["state"] for row in sweep.rows() if row["host"] == "h2"} == {"finished"}, "h2 is free", 120)
+    launch_id = sweep.rows()[0]["launch_id"]
+    before = written(sweep)
+    # Whatever reads, as often as it is typed.
+    for words in (("status",), ("status", "-v"), ("status", "-a"), ("status", "--host", "h1"), ("queue", "h1", "h2")):
+        sweep.rlx(*words)
+        expected = f"seed 3 (slow, fast) waits on h1 while h2 is free; to move it: rlx wait {launch_id}"
+        assert sweep.heard(expected) == (words[0] == "status") and not sweep.heard("moved")
+    for words in (("metrics",), ("show", ids[0]), ("diagnose", ids[0]), ("logs",)):
+        sweep.rlx(*words, code=None)
+    assert written(sweep) == before and places(sweep)[3] == {"h1"}
+    sweep.rlx("wait", launch_id, "--timeout", "0s", code=11)
+    assert sweep.heard("moved seed 3 (slow, fast) from h1 to h2") and places(sweep)[3] == {"h2"}
+    all_end(sweep)
+
+
+def written(sweep: Sweep) -> dict[str, object]:
+    """Blocks and run directories of the hosts, and the journals of launches and moves here."""
+    found: dict[str, object] = {
+        f"{host.name}:{file}": None
+        for host in sweep.hosts
+        for file in host.path("/root/rlx/runs").rglob("*")
+        if "attempts" not in file.parts
+    }
+    with closing(sqlite3.connect(home() / INDEX_FILE)) as db:
+        for table in ("launches", "moves", "promises", "tombstones"):
+            found[table] = db.execute(f"SELECT * FROM {table}").fetchall()
+    return found
 
 
 def test_who_follows_the_logs_moves_blocks_and_sees_their_lines(sweep_of: Callable[[int], Sweep]) -> None:
@@ -203,6 +247,9 @@ def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(sweep_of: Callab
 
     sweep.rig.client.call(cut_off)
     sweep.rlx("status")
+    assert sweep.heard(f"the move of seed 2 from h1 to h2 was interrupted; to complete it: rlx wait {launch_id}")
+    assert index.moves(launch_id) and {move.phase for move in index.moves(launch_id)} != {Phase.DONE}
+    sweep.tend()
     # One that no host has goes where it would be through first, and one that was sent only where it was sent to.
     found = places(sweep)
     assert all(len(hosts) == 1 for hosts in found.values()) and len(found) == 6

@@ -12,11 +12,8 @@ from rlx.errors import ExitCode
 from rlx.plan import RunState
 
 if TYPE_CHECKING:
-    from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.runs import RunRef
     from rlx.runs.looking.overview import Overview
-
-_POLL_SECONDS = 1.0
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
@@ -25,19 +22,15 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
     from rlx.api.notifying import notified
-    from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.api.selection import open_index
-    from rlx.api.status import StatusWatch
-    from rlx.api.waiting import outcome
+    from rlx.api.waiting import outcome, until_ended
     from rlx.cli.frame.output import narrate
     from rlx.cli.frame.sign_of_life import each_of, sign_of_life
     from rlx.cli.text.next_step import hint_at_diagnosis
 
-    watch = StatusWatch(refs, tell=narrate)
     try:
         with notified(narrate) as notifier, sign_of_life() as alive:
-            retrying = RetryingByRecipe(open_index(), narrate)
-            rows = _narrate_until_ended(watch.look, each_of(alive, notifier.see), retrying)
+            rows = until_ended(open_index(), refs, narrate, each_of(_narrator(), alive, notifier.see))
     except KeyboardInterrupt:
         narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
@@ -46,22 +39,19 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
         raise typer.Exit(code)
 
 
-def _narrate_until_ended(
-    look: Callable[[], Sequence[Overview]], alive: Callable[[Sequence[Overview]], None], retrying: RetryingByRecipe
-) -> Sequence[Overview]:
+def _narrator() -> Callable[[Sequence[Overview]], None]:
+    """Narrate what changed between two queries."""
     from rlx.cli.frame.output import narrate
 
     seen: dict[str, Overview] = {}
-    while True:
-        rows = look()
+
+    def narrate_changes(rows: Sequence[Overview]) -> None:
         for row in rows:
             for line in changes(seen.get(row.ref.run_id), row):
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")
-        alive(rows)
-        seen = {row.ref.run_id: row for row in rows}
-        if not retrying.tend(rows) and all(row.state.is_terminal for row in rows):
-            return rows
-        time.sleep(_POLL_SECONDS)
+        seen.update({row.ref.run_id: row for row in rows})
+
+    return narrate_changes
 
 
 def changes(before: Overview | None, row: Overview) -> list[str]:
