@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import selectors
-import socket
+import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import IO
 
@@ -52,13 +51,14 @@ def transfer(
     return out
 
 
-def await_end(has_ended: Callable[[float], bool], until: float, out: bytearray, err: IO[bytes]) -> bytes:
+def await_end(process: subprocess.Popen[bytes], until: float, out: bytearray, err: IO[bytes]) -> bytes:
     """Wait for the end of what was read to its end, since that may go on to complain; returns `out`.
 
-    `has_ended` waits for some seconds. Raises TimeoutError, or AnswerTooLong.
+    Raises TimeoutError, or AnswerTooLong.
     """
-    while not has_ended(_wait_s(until, out, err)):
-        pass
+    while process.returncode is None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_wait_s(until, out, err))
     _check_size(out, err)
     return bytes(out)
 
@@ -70,7 +70,7 @@ def send_all(stdin: IO[bytes], data: bytes) -> None:
         stdin.flush()
 
 
-def read_piece(pipe: IO[bytes] | socket.socket, timeout_s: float | None) -> bytes | None:
+def read_piece(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
     """Read what is there next; nothing at the end, None if nothing came in time."""
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)

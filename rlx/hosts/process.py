@@ -72,13 +72,7 @@ def exchange(
     assert process.stdin is not None and process.stdout is not None
     until = time.monotonic() + timeout_s
     out = transfer(process.stdin, process.stdout, err, data, until, opening, end_input=end_input)
-    return await_end(lambda seconds: _has_ended(process, seconds), until, out, err)
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(seconds)
-    return process.returncode is not None
+    return await_end(process, until, out, err)
 
 
 _open: set[ProcessSession] = set()

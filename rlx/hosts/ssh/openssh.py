@@ -6,18 +6,16 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cache
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts.host_errors import Unreachable, waited_out
+from rlx.hosts.host_errors import HostError, TimedOut, Unreachable, waited_out
 from rlx.hosts.link import Failure, Session
 from rlx.hosts.process import process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
-from rlx.hosts.ssh.mux import SessionOrProgram, SharedSession, ask_ahead, session_by
-from rlx.hosts.ssh.mux_socket import Refused, is_answered
-from rlx.hosts.ssh.sockets import control_path, socket_folder, socket_path
+from rlx.hosts.ssh.sockets import control_path, socket_folder
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import by_hand, explain_ssh
 from rlx.plan import Cmd
@@ -69,7 +67,7 @@ def interactive(destination: str, cmd: Cmd) -> Cmd:
 
 def _ssh(how: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
     """`how` is an option of ssh, such as that to ask for a terminal, or for none."""
-    connection = (*_SHARED, f"ControlPath={control_path(config, destination)}") if shared else _OWN
+    connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
     options = [word for option in (*_OPTIONS, *_session_options(), *connection) for word in ("-o", option)]
     chosen = ["-F", config] if config else []
     return ["ssh", how, *chosen, *options, *_address(destination)]
@@ -108,38 +106,32 @@ class OpensshLink:
 
     @contextmanager
     def open(self, line: str, *, streaming: bool) -> Iterator[Session]:
-        with turn(self._destination, streaming=streaming) as shares, ExitStack() as opened:
+        with (
+            turn(self._destination, streaming=streaming) as shares,
+            process_session(self._argv(line, shares), ssh_environment(os.environ)) as session,
+            self._naming_what_hangs(shares),
+        ):
+            yield session
 
-            def program() -> Session:
-                return opened.enter_context(process_session(self._argv(line, shares), ssh_environment(os.environ)))
-
-            session = self._by_socket(session_by, line) if shares else None
-            if session is None:
-                yield program()
-            else:
-                opened.callback(session.close)
-                yield SessionOrProgram(session, program)
+    @contextmanager
+    def _naming_what_hangs(self, shares: bool) -> Iterator[None]:
+        """Raise TimedOut that names the shared connection, where that is why a command got no answer."""
+        try:
+            yield
+        except (TimeoutError, TimedOut):
+            if shares:
+                self._check_connection(TimedOut)
+            raise
 
     def open_ahead(self, line: str) -> None:
-        if not self._by_socket(ask_ahead, line):
-            start_ahead(self._argv(line, True), ssh_environment(os.environ))
-
-    def _by_socket(self, ask: Callable[[str, str], SharedSession], line: str) -> SharedSession | None:
-        """Ask for a session by the socket; None if the ssh program is the way. Raises Unreachable if that hangs."""
-        path = socket_path(self._config, self._destination)
-        try:
-            return ask(path, line) if path else None
-        except Refused:
-            return None
-        except TimeoutError:
-            raise self._hangs() from None
+        start_ahead(self._argv(line, True), ssh_environment(os.environ))
 
     def connect(self) -> None:
         """Log in, unless the shared connection is there: several commands at once would each make one of their own.
 
         Raises HostError.
         """
-        if self._has_connection():
+        if self._check_connection(Unreachable):
             return
         error = self._login_error()
         if error is not None and waited_out(error):
@@ -160,23 +152,17 @@ class OpensshLink:
         failure = Failure(cmd, code, said.decode(errors="replace").strip(), began=False)
         return self.explain(failure) if code != 0 else None
 
-    def _has_connection(self) -> bool:
-        """Tell whether the shared connection is there. Raises Unreachable if it does not answer."""
-        path = socket_path(self._config, self._destination)
+    def _check_connection(self, error: type[HostError]) -> bool:
+        """Tell whether the shared connection is there. Raises the error if it does not answer."""
+        argv = _ssh("-Ocheck", self._destination, self._config, shared=True)
         try:
-            if path:
-                return is_answered(path)
-            argv = _ssh("-Ocheck", self._destination, self._config, shared=True)
             return self._code(argv, _CHECK_S)[0] == 0
         except TimeoutError:
-            raise self._hangs() from None
-
-    def _hangs(self) -> Unreachable:
-        folder = socket_folder()
-        return Unreachable(
-            f"{self.host}: its shared connection does not answer: the ssh that holds it is stopped or hangs",
-            f"end that ssh (its command line names {folder}), or remove {folder}: then rlx opens a new one",
-        )
+            folder = socket_folder()
+            raise error(
+                f"{self.host}: its shared connection does not answer: the ssh that holds it is stopped or hangs",
+                f"end that ssh (its command line names {folder}), or remove {folder}: then rlx opens a new one",
+            ) from None
 
     def _code(self, argv: list[str], timeout_s: float) -> tuple[int, bytes]:
         """Raises TimeoutError, and ends that ssh."""

@@ -9,28 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.hosts.ssh.config_meaning import config_meaning
-
-_TOKEN = "%C"
-_TOKEN_LENGTH = 40
 
 
-def control_path(config: str | None, destination: str) -> str:
-    """ssh's ControlPath: one connection a destination and ssh config.
+def control_path(config: str | None) -> str:
+    """ssh's ControlPath: one connection for each ssh config and `%C`, ssh's hash of user, host, port and jump.
 
-    The path is short: a socket's has at most 104 bytes, ssh appends 17 for a while, and TMPDIR may be long. Where the
-    config may mean something else at each moment only ssh can tell which socket that is: then `%C`, a hash of user,
-    host, port and jump, stands in it. Raises RlxError as `socket_folder` does.
+    The path is short: a socket's has at most 104 bytes, ssh appends 17 for a while, and TMPDIR may be long. Raises
+    RlxError as `socket_folder` does.
     """
-    meaning = config_meaning()
-    end = _TOKEN if meaning is None else _digest(f"{os.uname().nodename}\0{meaning}\0{destination}")[:_TOKEN_LENGTH]
-    return f"{socket_folder()}/{_digest(config or '')[:8]}{end}"
-
-
-def socket_path(config: str | None, destination: str) -> str | None:
-    """The control path where the socket is known by name."""
-    path = control_path(config, destination)
-    return None if path.endswith(_TOKEN) else path
+    digest = hashlib.sha256((config or "").encode(errors="surrogateescape")).hexdigest()
+    return f"{socket_folder()}/{digest[:8]}%C"
 
 
 def socket_folder() -> Path:
@@ -49,7 +37,3 @@ def socket_folder() -> Path:
             f"if it is yours: chmod 700 {folder}; if not, ask its owner or the administrator to remove it",
         )
     return folder
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()

@@ -18,16 +18,16 @@ _MATCH_BY_NAME = ("host", "originalhost")
 
 def is_ssh_name(name: str) -> bool:
     """Tell whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
-    return any(_matches(name, patterns) for patterns in _patterns(user_config(), 0))
+    return any(_matches(name, patterns) for patterns in _patterns(_user_config(), 0))
 
 
 def ssh_names() -> list[str]:
     """The names that stand in the config without a wildcard, in its order."""
-    words = (word for patterns in _patterns(user_config(), 0) for word in patterns)
+    words = (word for patterns in _patterns(_user_config(), 0) for word in patterns)
     return list(dict.fromkeys(word for word in words if not set(word) & set("*?!")))
 
 
-def user_config() -> Path:
+def _user_config() -> Path:
     """Name the user's config."""
     return Path(ssh_config() or _folder() / "config")
 
@@ -56,13 +56,13 @@ def _patterns(config: Path, depth: int) -> Iterator[list[str]]:
             yield [pattern for word, names in named if word.lower() in _MATCH_BY_NAME for pattern in names.split(",")]
         elif keyword == "include" and depth < _INCLUDE_DEPTH:
             for pattern in words:
-                for path in included(pattern):
+                for path in _included(pattern):
                     yield from _patterns(path, depth + 1)
 
 
-def included(pattern: str, folder: Path | None = None) -> list[Path]:
-    """Files that an Include names; relative ones lie in `folder`, by default beside the user's config."""
-    path = _folder().parent / pattern[2:] if pattern.startswith("~/") else (folder or _folder()) / pattern
+def _included(pattern: str) -> list[Path]:
+    """Files that an Include names; relative ones lie beside the user's config."""
+    path = _folder().parent / pattern[2:] if pattern.startswith("~/") else _folder() / pattern
     try:
         return sorted(Path("/").glob(str(path.relative_to("/"))))
     except (ValueError, OSError):
