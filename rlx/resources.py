@@ -28,3 +28,8 @@ def recorded_pair() -> Path:
 def payload_folder(backend: str = "") -> Path:
     """Files that travel with a run: the common ones, or those of a back-end, by the name of its folder."""
     return _PACKAGE / "backends" / backend / "payload" if backend else _PACKAGE / "payload"
+
+
+def scheduler_folder() -> Path:
+    """The folders of the schedulers that come with rlx, each with the parts of supervise.sh that only it needs."""
+    return _PACKAGE / "schedulers"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.looking.host_queue import HostQueue
     from rlx.runs.looking.overview import Overview
-    from rlx.runs.looking.slurm_queue import QueuedJob
+    from rlx.schedulers.slurm.capacity import QueuedJob
 
 Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
 
@@ -86,7 +86,7 @@ def _look(place: Place, devices: _Devices) -> Answer:
     from rlx.errors import RlxError
     from rlx.runs import look_at_leases
     from rlx.runs.looking.fan_out import in_time
-    from rlx.runs.looking.slurm_queue import look_at_jobs
+    from rlx.schedulers.slurm.capacity import look_at_jobs
 
     try:
         if devices.partition is not None:

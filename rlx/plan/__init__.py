@@ -23,7 +23,7 @@ from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import RegisteredArm, Registration
 from rlx.plan.run_state import RunState
-from rlx.plan.slurm import Slurm
+from rlx.schedulers.slurm.settings import Slurm
 
 __all__ = [
     "DEFAULT_LEASES",

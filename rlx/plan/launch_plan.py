@@ -14,7 +14,7 @@ from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import Registration
-from rlx.plan.slurm import Slurm
+from rlx.schedulers.slurm.settings import Slurm
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rlx.hosts import Transport
 from rlx.hosts.clock import compare_clocks
-from rlx.hosts.inventory.slurm_entry import sbatch_options
 from rlx.plan import Cmd, Finding, Severity, Site, Slurm
-from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks, slurm_checks
+from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks
 from rlx.preflight.probing import composite
 from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
-from rlx.preflight.probing.slurm_answers import SLURM
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.wanted import Wanted, package_arguments
+from rlx.schedulers.slurm import checks as slurm_checks
+from rlx.schedulers.slurm.entry import sbatch_options
+from rlx.schedulers.slurm.probe import SLURM
 
 _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     docker_checks.docker,

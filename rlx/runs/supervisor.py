@@ -9,7 +9,7 @@ from rlx.hosts import Completed, transport_for
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Place
 from rlx.plan.run_dir import SUPERVISE_FILE
-from rlx.resources import payload_folder
+from rlx.resources import payload_folder, scheduler_folder
 
 _SHARED = ("ask_docker.sh", "docker_run.sh")
 
@@ -22,7 +22,9 @@ def layout() -> str:
 @cache
 def script() -> str:
     """The parts in the order of their names, with what asks docker, as one file: that is how it travels."""
-    names, *parts = sorted((payload_folder() / "supervise").glob("*.sh"))
+    own = (payload_folder() / "supervise").glob("*.sh")
+    of_schedulers = scheduler_folder().glob("*/payload/[0-9]*.sh")
+    names, *parts = sorted([*own, *of_schedulers], key=lambda path: path.name)
     parts = [names, *(payload_folder() / name for name in _SHARED), *parts]
     return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
 

@@ -8,8 +8,8 @@ from rlx.plan import Place, Site, Slurm
 from rlx.preflight.doctor import findings_of, host_questions
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Side
-from rlx.preflight.probing.slurm_answers import SLURM
 from rlx.preflight.wanted import Wanted
+from rlx.schedulers.slurm.probe import SLURM
 from tests.preflight.recorded import recorded
 
 SITE = Site(Place("hpc", "me@login"), root="/shared/rlx", slurm=Slurm("main", "npu:4", {"account": "lab"}))

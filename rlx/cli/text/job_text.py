@@ -9,7 +9,7 @@ from rlx.cli.text.queue_columns import columns_of, short_names
 from rlx.runs.duration import clock_time, duration
 
 if TYPE_CHECKING:
-    from rlx.runs.looking.slurm_queue import QueuedJob
+    from rlx.schedulers.slurm.capacity import QueuedJob
 
 # A partition may have thousands.
 _MOST_OTHERS = 20

@@ -18,8 +18,8 @@ from rlx.hosts.inventory.host_values import (
 )
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing
 from rlx.hosts.inventory.image_entry import read_image
-from rlx.hosts.inventory.slurm_entry import read_slurm
 from rlx.plan import LOCAL, Slurm
+from rlx.schedulers.slurm.entry import read_slurm
 from rlx.secret_text import is_secret
 
 _COUNT_LIMIT = 1024

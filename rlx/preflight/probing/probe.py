@@ -18,14 +18,15 @@ _SCRIPTS = Path(__file__).with_name("scripts")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """`script` is a file in scripts/, run by sh with arguments; `parse` never raises, whatever the output is.
+    """`script` is a file in scripts/, or the path of one elsewhere, run by sh with arguments. `parse` never raises,
+    whatever the output is.
 
     `limit_s`: seconds after which the answer is not waited for. `beside`: it takes long and asks no device, so that the
     others are asked meanwhile. `asks_devices`: their drivers answer one at a time.
     """
 
     name: str
-    script: str
+    script: str | Path
     parse: Callable[[str], dict[str, Any]]
     limit_s: int = 10
     # Whether the probe needs the shell that launch scripts need: CANN's scripts are written for bash.
@@ -53,10 +54,11 @@ class Side:
         return self.facts.get(probe, {})
 
 
-def script(name: str) -> str:
-    """The text of a file in scripts/, as it travels."""
-    text = (_SCRIPTS / name).read_text(encoding="utf-8")
-    return slim(text).decode() if name.endswith(".sh") else text
+def script(name: str | Path) -> str:
+    """The text of a file in scripts/, or of any other, as it travels."""
+    path = _SCRIPTS / name
+    text = path.read_text(encoding="utf-8")
+    return slim(text).decode() if path.suffix == ".sh" else text
 
 
 def key_values(text: str) -> dict[str, str]:

@@ -55,9 +55,9 @@ from rlx.runs import supervisor
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.launching.shipped import Shipped
-from rlx.runs.launching.slurm_request import check_request, request
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, container_of
+from rlx.schedulers.slurm.request import check_request, request
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

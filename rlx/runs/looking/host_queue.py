@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.plan import Place
     from rlx.runs.looking.leases import ForeignProcess, Lease, Leases, Ticket
     from rlx.runs.looking.overview import Overview
-    from rlx.runs.looking.slurm_queue import QueuedJob
+    from rlx.schedulers.slurm.capacity import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)

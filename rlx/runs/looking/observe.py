@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.plan import RunState
-from rlx.runs.looking import slurm_job
 from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.looking.state import Facts, Life, container_detail, derive_state
 from rlx.runs.looking.state_report import Reports
 from rlx.runs.run import RunRef
+from rlx.schedulers.slurm import job as slurm_job
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index

@@ -19,8 +19,8 @@ from rlx.plan.run_dir import (
     STARTED_DIR,
     STOP_FILE,
 )
-from rlx.runs.looking import slurm_job
-from rlx.runs.looking.slurm_job import Answers, Job, parse_line
+from rlx.schedulers.slurm import job as slurm_job
+from rlx.schedulers.slurm.job import Answers, Job, parse_line
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlx.plan import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S
-from rlx.runs.looking.slurm_job import epoch
+from rlx.schedulers.slurm.job import epoch
 
 _RUN = re.compile(r"rlx:([A-Za-z0-9][A-Za-z0-9._-]*)(?:@\d+)?")
 _GRES = re.compile(r"(?<![A-Za-z0-9_])gres[:/]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 from rlx.preflight.probing.probe import Probe, number
@@ -49,4 +50,4 @@ def _node(name: str, state: str, gres: str, reason: str) -> dict[str, Any]:
     return {"name": name, "state": state, "devices": devices, "reason": "" if reason == "none" else reason}
 
 
-SLURM = Probe("slurm", "slurm.sh", parse_slurm, limit_s=25)
+SLURM = Probe("slurm", Path(__file__).with_name("payload") / "probe.sh", parse_slurm, limit_s=25)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
 from rlx.hosts.inventory.image_entry import request_problem
-from rlx.hosts.inventory.slurm_entry import sbatch_options, slurm_problem
 from rlx.plan import Image, LaunchPlan, PlannedFile, Slurm
 from rlx.plan.run_dir import DOCKER_FILE, SLURM_FILE
+from rlx.schedulers.slurm.entry import sbatch_options, slurm_problem
 
 _NUMBERS = (
     "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "

@@ -1,0 +1,1 @@
+"""All that rlx knows of Slurm."""
