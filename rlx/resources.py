@@ -30,6 +30,6 @@ def payload_folder(backend: str = "") -> Path:
     return _PACKAGE / "backends" / backend / "payload" if backend else _PACKAGE / "payload"
 
 
-def scheduler_folder() -> Path:
-    """The folders of the schedulers that come with rlx, each with the parts of supervise.sh that only it needs."""
-    return _PACKAGE / "schedulers"
+def payload_below(package: Path) -> Path:
+    """The folder of what travels to hosts from a package, such as that of a scheduler."""
+    return package / "payload"

@@ -30,9 +30,9 @@ def _refuse_ahead_of_jobs(host: str | None) -> None:
     from rlx.hosts import known_host
 
     known = known_host(host)
-    if known.slurm is not None:
+    if known.batch is not None:
         fix = f"nothing is to be started: rlx launch RECIPE --host {known.name}, with --image where its entry has none"
-        raise UsageError(f"{known.name}: each job of Slurm makes a container of its own, which ends with it", fix)
+        raise UsageError(f"{known.name}: each job makes a container of its own, which ends with it", fix)
 
 
 def start_containers(
@@ -75,7 +75,7 @@ def _wanted(host: str | None, container: str | None, image: str | None) -> tuple
 
     named = image_of(image) if image is not None else None
     of_host, site = known_host(host).image, site_of(host, container)
-    if site.slurm is not None:
+    if site.batch is not None:
         return None
     if named is not None:
         return site, named

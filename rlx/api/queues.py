@@ -4,33 +4,26 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias, Union, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlx.errors import RlxError
-    from rlx.plan import Place
+    from rlx.plan import Place, Site
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.looking.host_queue import HostQueue
     from rlx.runs.looking.overview import Overview
-    from rlx.schedulers.slurm.capacity import QueuedJob
+    from rlx.schedulers.protocol import QueuedJob
 
 Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
-
-
-class _Devices(NamedTuple):
-    """Who gives out the devices of a place: the folder of its leases, or where there is one a partition of Slurm."""
-
-    leases: str
-    partition: str | None = None
 
 
 def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
     """Look who has and who wants the devices of these hosts; without names, of all that have runs of this user.
 
     Everybody's runs are there that lease devices through rlx; of other processes the pid. Estimates go by the pace of
-    runs known here. Of a login node of Slurm, all jobs of its partition and Slurm's own estimates.
+    runs known here. Of a login node, all jobs of its partition and its scheduler's own estimates.
     A silent host has a `problem` alone. Raises UsageError, HostError if no host answers.
     """
     from rlx.api.selection import open_index
@@ -54,10 +47,10 @@ def _own(index: Index) -> list[RunRef]:
     return [ref for ref in index.nodes() if not is_adopted(ref)]
 
 
-def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, _Devices]:
+def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, Site]:
     """The places of these hosts. Raises UsageError for an unknown host."""
     named = [hosts] if isinstance(hosts, str) else hosts
-    places: dict[Place, _Devices] = {}
+    places: dict[Place, Site] = {}
     for name in dict.fromkeys(ref.host for ref in refs) if named is None else dict.fromkeys(named):
         # Runs may lie inside a container, and their locks with them.
         known = [ref.place for ref in refs if ref.host == name]
@@ -65,38 +58,34 @@ def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[P
     return places
 
 
-def _places_of(name: str, known: Sequence[Place]) -> dict[Place, _Devices]:
+def _places_of(name: str, known: Sequence[Place]) -> dict[Place, Site]:
     """Those where runs are `known` to be, also of a host whose entry is gone."""
     from rlx.hosts import known_hosts, site_of
-    from rlx.plan import DEFAULT_LEASES
+    from rlx.plan import Site
 
     if known and name not in known_hosts():
-        return dict.fromkeys(known, _Devices(DEFAULT_LEASES))
+        return dict.fromkeys(known, Site())
     site = site_of(name)
-    devices = _Devices(site.leases, site.slurm.partition if site.slurm else None)
-    return dict.fromkeys(known or [site.place], devices)
+    return dict.fromkeys(known or [site.place], site)
 
 
-def _ask(places: Mapping[Place, _Devices]) -> dict[Place, Answer]:
+def _ask(places: Mapping[Place, Site]) -> dict[Place, Answer]:
     with ThreadPoolExecutor(max(1, len(places))) as pool:
         return dict(zip(places, pool.map(_look, places, places.values()), strict=True))
 
 
-def _look(place: Place, devices: _Devices) -> Answer:
+def _look(place: Place, site: Site) -> Answer:
     from rlx.errors import RlxError
-    from rlx.runs import look_at_leases
     from rlx.runs.looking.fan_out import in_time
-    from rlx.schedulers.slurm.capacity import look_at_jobs
+    from rlx.schedulers.protocol import capacity_of
 
     try:
-        if devices.partition is not None:
-            return in_time(place.host, partial(look_at_jobs, place, devices.partition))
-        return in_time(place.host, partial(look_at_leases, place, devices.leases))
+        return cast("Answer", in_time(place.host, partial(capacity_of(site.batch).capacity, place, site)))
     except RlxError as problem:
         return problem
 
 
-def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, _Devices]) -> list[RunRef]:
+def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, Site]) -> list[RunRef]:
     """The runs on these other machines whose launches go on: what has ended of them tells how long the rest takes."""
     ended = index.ended()
     there = [ref for ref in refs if ref.place in places and not ref.place.is_local]

@@ -123,8 +123,8 @@ class StatusWatch:
         from rlx.runs.looking.fan_out import in_time
 
         site = self._site
-        # Those of a login node are Slurm's to give: rlx queue shows its jobs.
-        if site is None or not self._host or site.slurm is not None:
+        # Those of a login node are its scheduler's to give: rlx queue shows its jobs.
+        if site is None or not self._host or site.batch is not None:
             return None
         try:
             return in_time(site.host, lambda: look_at_leases(site.place, site.leases))

@@ -82,7 +82,7 @@ def named_target(
 
 def _refuse_beside_jobs(site: Site) -> None:
     """Before docker is asked on a login node, which need not have it."""
-    if site.slurm is not None and site.container is not None:
+    if site.batch is not None and site.container is not None:
         from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
 
         raise UsageError(f"{site.host}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
@@ -94,9 +94,9 @@ def sweep_targets(
     """Read the hosts of a sweep, each a target of its own. Raises UsageError."""
     names = hosts if isinstance(hosts, str) else ",".join(hosts)
     together = named_target(names, container, devices, consents=consents)
-    if batch := next((node.host.name for node in together.nodes if node.host.slurm is not None), None):
-        # What waits there cannot be taken back with one rename, and Slurm itself knows where nodes are free.
-        raise UsageError(f"{batch}: Slurm deals runs to its nodes by itself", f"rlx launch RECIPE --host {batch}")
+    if batch := next((node.host.name for node in together.nodes if node.host.batch is not None), None):
+        # What waits there cannot be taken back with one rename, and its scheduler knows where nodes are free.
+        raise UsageError(f"{batch}: its scheduler places runs on nodes by itself", f"rlx launch RECIPE --host {batch}")
     return tuple(replace(node, workers=(), consents=consents) for node in together.nodes)
 
 

@@ -72,8 +72,8 @@ def _confirm(refs: Sequence[RunRef]) -> None:
 
 def _outcome(before: Sight, result: Stopped) -> str:
     was = f"had {before.state}" if before.state.is_terminal else "stopped"
-    if result.job is not None:
-        return f"{was}; Slurm job {result.job} is over"
+    if result.job:
+        return f"{was}; {result.job} is over"
     ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
     left = f"STILL THERE: {_numbers(result.left)}" if result.left else "nothing left that carries its mark"
     return f"{was}; {ended}, {left}{_strays(result.strays)}{_zombies(len(result.zombies))}"

@@ -39,7 +39,7 @@ def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> In
     Raises HostError if the host or container cannot be reached.
     """
     if site.job_image is not None:
-        return Installation(f"the image {site.job_image.name}", problem="it is seen on the nodes of Slurm only")
+        return Installation(f"the image {site.job_image.name}", problem="it is seen on the nodes of jobs only")
     where = f"container {site.container} of {site.host}" if site.container else site.host
     found = Installation(where, unasked="" if look.may_start else look.python)
     completed = _ask(site, look, "look")

@@ -18,10 +18,10 @@ def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
     """The first plan, with the others as its workers and with all findings.
 
     `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it; a login
-    node of Slurm alone, whose jobs have as many nodes as they ask for.
+    node alone, whose jobs have as many nodes as they ask for.
     """
     of_hosts = [*_findings(plans, nodes), *_other_images(plans)]
-    is_job = plans[0].site.slurm is not None
+    is_job = plans[0].site.batch is not None
     if is_job and len(plans) == 1:
         plans = [plans[0]] * nodes
     head, *others = plans
@@ -29,7 +29,7 @@ def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
     findings = tuple(dict.fromkeys((*of_hosts, *own)))
     if not others:
         return replace(head, findings=findings)
-    # Where its head will be, Slurm decides.
+    # Where its head will be, the scheduler decides.
     address = "" if is_job else head.site.address or ""
     workers = [
         replace(plan, cluster=Cluster(node, len(plans), address), findings=()) for node, plan in enumerate(others, 1)
@@ -39,9 +39,9 @@ def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
 
 def _findings(plans: Sequence[LaunchPlan], nodes: int) -> Iterator[Finding]:
     head, hosts = plans[0], len(plans)
-    if batch := next((plan.site.host for plan in plans if plan.site.slurm is not None), None):
+    if batch := next((plan.site.host for plan in plans if plan.site.batch is not None), None):
         if hosts > 1:
-            message = f"{batch} is a login node of Slurm, which gives a run all of its nodes, and {_named(hosts)}"
+            message = f"{batch} is a login node, whose scheduler gives a run all of its nodes, and {_named(hosts)}"
             yield Finding("RLX503", Severity.ERROR, message, f"rlx launch RECIPE --host {batch}", "layout.nodes")
     elif nodes != hosts:
         message = f"the recipe wants {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"

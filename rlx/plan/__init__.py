@@ -1,6 +1,7 @@
 """Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
 
 from rlx.plan.adaptive_sigma import AdaptiveSigma
+from rlx.plan.batch_scheduler import Batch
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.finding import Finding, Severity
@@ -23,7 +24,6 @@ from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import RegisteredArm, Registration
 from rlx.plan.run_state import RunState
-from rlx.schedulers.slurm.settings import Slurm
 
 __all__ = [
     "DEFAULT_LEASES",
@@ -35,6 +35,7 @@ __all__ = [
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "AdaptiveSigma",
+    "Batch",
     "BatchesAStep",
     "Cluster",
     "Cmd",
@@ -57,7 +58,6 @@ __all__ = [
     "Secret",
     "Severity",
     "Site",
-    "Slurm",
     "Span",
     "from_jsonable",
     "salvage_jsonable",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Image:
     """`mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
 
-    Without `keep` the container ends some minutes after its last run, and is removed; one that a job of Slurm makes
+    Without `keep` the container ends some minutes after its last run, and is removed; one that a job makes
     ends with it. `user` is as `docker run` takes it; None is the image's own, and in a job's container who submits it.
     """
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlx.plan.batch_scheduler import Batch
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
 from rlx.plan.image import Image
@@ -14,7 +15,6 @@ from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import Registration
-from rlx.schedulers.slurm.settings import Slurm
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"
@@ -53,8 +53,8 @@ class Site:
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
     folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
-    `slurm`, the host is a login node, and Slurm decides when and on which node a run starts; with a `job_image`, each
-    job makes a container of it there, and what is in that is seen on a node only.
+    `batch`, the host is a login node, and its scheduler decides when and on which node a run starts; with a
+    `job_image`, each job makes a container of it there, and what is in that is seen on a node only.
     """
 
     place: Place = LOCAL
@@ -69,7 +69,7 @@ class Site:
     proxies: Mapping[str, str] = field(default_factory=dict)
     path_prefix: tuple[str, ...] = ()
     address: str | None = None
-    slurm: Slurm | None = None
+    batch: Batch | None = None
     job_image: Image | None = None
 
     @property
@@ -167,8 +167,8 @@ class LaunchPlan:
 
     @property
     def parts(self) -> tuple[LaunchPlan, ...]:
-        """The plans of the hosts that take part: of its nodes, and the plan alone where Slurm gives a job all nodes."""
-        return self.nodes if self.site.slurm is None else (self,)
+        """The plans of the hosts that take part: of its nodes, and the plan alone where a job gets all nodes."""
+        return self.nodes if self.site.batch is None else (self,)
 
     @property
     def run_name(self) -> str:

@@ -4,7 +4,7 @@
 
     <root>/runs/<run id>/
       manifest.json  launch.sh  supervise.sh  env  mask_secrets.py  payload/  script/  checkpoints/  cluster  container
-      block  image  holder  holder.log  ticket  devices  foreign  stop  slurm  job  docker
+      block  image  holder  holder.log  ticket  devices  foreign  stop  request  job  docker
       latest -> attempts/<k>
       attempts/<k>/
         lineage.json  resume
@@ -13,7 +13,8 @@
         state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
                stop  job
 
-`docker` says of what a job of Slurm makes its container, and `image` is the id of the image that a run is in.
+`request` names the scheduler of a job and what is asked of it, `docker` says of what a job makes its container, and
+`image` is the id of the image that a run is in.
 `lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. The `stop` that
 ended an attempt, and its `job`, move into its state when the next one begins.
 
@@ -43,7 +44,7 @@ TICKET_FILE = "ticket"
 DEVICES_FILE = "devices"
 FOREIGN_FILE = "foreign"
 STOP_FILE = "stop"
-SLURM_FILE = "slurm"
+REQUEST_FILE = "request"
 JOB_FILE = "job"
 DOCKER_FILE = "docker"
 ATTEMPTS_DIR = "attempts"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rlx.hosts import Transport
 from rlx.hosts.clock import compare_clocks
-from rlx.plan import Cmd, Finding, Severity, Site, Slurm
+from rlx.plan import Cmd, Finding, Severity, Site
 from rlx.preflight.checks import docker_checks, environment_checks, machine_checks, npu_checks
 from rlx.preflight.probing import composite
 from rlx.preflight.probing.docker import CONTAINER, CONTAINER_FORMAT, DOCKER
@@ -18,9 +18,7 @@ from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
 from rlx.preflight.wanted import Wanted, package_arguments
-from rlx.schedulers.slurm import checks as slurm_checks
-from rlx.schedulers.slurm.entry import sbatch_options
-from rlx.schedulers.slurm.probe import SLURM
+from rlx.schedulers.protocol import login_node_of
 
 _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     docker_checks.docker,
@@ -45,9 +43,6 @@ _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
 )
 # A login node trains nothing: its CPUs, memory and devices are not those of a job.
 _CHECKS_OF_A_LOGIN_NODE: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
-    slurm_checks.slurm,
-    slurm_checks.shared_root,
-    slurm_checks.own_container,
     machine_checks.tools,
     machine_checks.disk,
     machine_checks.clock,
@@ -72,14 +67,16 @@ def examine(transport: Transport, site: Site, wanted: Wanted | None = None) -> E
 
 def findings_of(examined: Examined) -> tuple[Finding, ...]:
     """Collect what is to be said, the worst first."""
-    checks = _CHECKS_OF_A_LOGIN_NODE if examined.site.slurm else _CHECKS
+    batch = examined.site.batch
+    checks = (login_node_of(batch).findings, *_CHECKS_OF_A_LOGIN_NODE) if batch else _CHECKS
     found = [finding for check in checks for finding in check(examined)]
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 
 
 def host_questions(site: Site) -> list[Question]:
-    if site.slurm is not None:
-        return [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), slurm_question(site.slurm)]
+    if site.batch is not None:
+        own = login_node_of(site.batch).questions(site)
+        return [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,)), *own]
     return [
         Question(MACHINE),
         Question(TOOLS),
@@ -90,12 +87,6 @@ def host_questions(site: Site) -> list[Question]:
         Question(NPU_SMI),
         Question(ASCEND),
     ]
-
-
-def slurm_question(slurm: Slurm) -> Question:
-    """Ask Slurm, which is told what a job of the host's entry asks for."""
-    gres = [f"--gres={slurm.gres}"] if slurm.gres else []
-    return Question(SLURM, (slurm.partition, *gres, *sbatch_options(slurm)))
 
 
 def _docker_questions(site: Site) -> list[Question]:
@@ -115,7 +106,7 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
         return []
     files = [text for file in wanted.files for text in (file.role, file.path)]
     # To load torch_npu takes seconds, and no other device cares.
-    on_npus = wanted.device in (None, "npu") and site.slurm is None
+    on_npus = wanted.device in (None, "npu") and site.batch is None
     of_run = [
         python_question(
             PACKAGES, "packages.py", site, wanted.python, wanted.workdir, *package_arguments(), *wanted.trackers

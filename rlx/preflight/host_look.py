@@ -60,7 +60,7 @@ def room(transport: Transport, site: Site) -> tuple[Finding, ...]:
 
 def _questions(site: Site, wanted: Wanted) -> tuple[_Questions, _Questions]:
     """For the host and for where the run would train."""
-    if site.slurm is not None and wanted.backend is None:
+    if site.batch is not None and wanted.backend is None:
         return host_questions(site), []
     if wanted.backend is not None:
         return host_questions(site), environment_questions(site, wanted)

@@ -135,7 +135,7 @@ def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
 
 
 def one_a_job(refs: Iterable[RunRef]) -> list[RunRef]:
-    """Leave out further nodes whose head is among these, and at the same place: both are one job of Slurm.
+    """Leave out further nodes whose head is among these, and at the same place: both are one job.
 
     Nodes of other runs are hosts of their own.
     """

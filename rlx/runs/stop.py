@@ -25,7 +25,7 @@ class Stopped:
 
     `zombies` remain until the container restarts: its first process does not reap what is orphaned. `strays` carry no
     mark of the run, because they cleared their environment, and still write to its files: they were not ended. `job`
-    is the number of the Slurm job that is over now, all of whose processes Slurm has ended; None for any other run.
+    names the job that is over now, all of whose processes its scheduler has ended; empty for any other run.
     """
 
     run_id: str
@@ -33,7 +33,7 @@ class Stopped:
     left: tuple[int, ...]
     zombies: tuple[int, ...] = ()
     strays: tuple[int, ...] = ()
-    job: int | None = None
+    job: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +99,11 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     asked = ("stop", ref.remote_dir, str(grace), ref.container or "none")
     text = supervisor.call(ref.place, *asked, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
     with reading_answer(ref.host, "rlx stop"):
-        pids = {words[0]: tuple(map(int, words[1:])) for line in text.splitlines() if (words := line.split())}
+        said = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
+        job = " ".join(said.pop("job", ()))
+        pids = {word: tuple(map(int, numbers)) for word, numbers in said.items()}
         zombies, strays = pids.get("zombies", ()), pids.get("strays", ())
-        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, next(iter(pids.get("job", ())), None))
+        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job)
 
 
 def _taken_in(run_id: str, source: Source) -> UsageError:

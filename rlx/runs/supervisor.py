@@ -9,7 +9,8 @@ from rlx.hosts import Completed, transport_for
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
 from rlx.plan import Place
 from rlx.plan.run_dir import SUPERVISE_FILE
-from rlx.resources import payload_folder, scheduler_folder
+from rlx.resources import payload_folder
+from rlx.schedulers.registry import LEASES, PACKAGES, shell_parts
 
 _SHARED = ("ask_docker.sh", "docker_run.sh")
 
@@ -20,10 +21,13 @@ def layout() -> str:
 
 
 @cache
-def script() -> str:
-    """The parts in the order of their names, with what asks docker, as one file: that is how it travels."""
+def script(scheduler: str = LEASES) -> str:
+    """The parts in the order of their names, with what asks docker, as one file: that is how it travels.
+
+    Those of the schedulers that come with rlx are always among them; those of another one where it is named.
+    """
     own = (payload_folder() / "supervise").glob("*.sh")
-    of_schedulers = scheduler_folder().glob("*/payload/[0-9]*.sh")
+    of_schedulers = (path for name in dict.fromkeys([*PACKAGES, scheduler]) for path in shell_parts(name))
     names, *parts = sorted([*own, *of_schedulers], key=lambda path: path.name)
     parts = [names, *(payload_folder() / name for name in _SHARED), *parts]
     return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
@@ -36,9 +40,16 @@ def beside(name: str) -> bytes:
     return slim("\n".join(path.read_text(encoding="utf-8") for path in (*parts, folder / name)))
 
 
-def call(place: Place, *arguments: str, timeout_s: float = 30.0, accept_codes: tuple[int, ...] = (0,)) -> str:
+def call(
+    place: Place,
+    *arguments: str,
+    timeout_s: float = 30.0,
+    accept_codes: tuple[int, ...] = (0,),
+    scheduler: str = LEASES,
+) -> str:
     """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
-    completed = run_part(transport_for(place), part(*arguments), timeout_s)
+    sent = ScriptPart(script(scheduler).encode(), arguments)
+    completed = run_part(transport_for(place), sent, timeout_s)
     return answer(place, arguments[0], completed, accept_codes)
 
 

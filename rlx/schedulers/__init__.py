@@ -1,1 +1,1 @@
-"""What grants devices to runs: one folder a scheduler, found by its name in a host's entry."""
+"""Grant devices to runs: one folder for each scheduler, found by its name in a host's entry."""

@@ -66,7 +66,7 @@ def test_a_host_comes_and_goes() -> None:
         "leases": "/var/tmp/rlx-leases",
         "address": "192.0.2.7",
         "python": None,
-        "slurm": None,
+        "batch": None,
     }
     text = rlx("hosts", "show", "a3").stdout
     assert "device     8 × npu\n" in text

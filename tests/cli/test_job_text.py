@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from rich.console import Console, Group
 
 from rlx.cli.text.job_text import job_parts
-from rlx.schedulers.slurm.capacity import QueuedJob, parse_job, parse_jobs
+from rlx.schedulers.protocol import QueuedJob
+from rlx.schedulers.slurm.capacity import parse_job, parse_jobs
 
 NOW = 1_795_000_000.0
 RUN = "toy-aqn-s1-20261124-170230-9f51"

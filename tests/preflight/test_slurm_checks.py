@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.plan import Place, Site, Slurm
+from rlx.plan import Place, Site
 from rlx.preflight.doctor import findings_of, host_questions
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Side
 from rlx.preflight.wanted import Wanted
-from rlx.schedulers.slurm.probe import SLURM
+from rlx.schedulers.slurm.settings import Slurm, batch_of
+from rlx.schedulers.slurm.slurm_answers import SLURM
 from tests.preflight.recorded import recorded
 
-SITE = Site(Place("hpc", "me@login"), root="/shared/rlx", slurm=Slurm("main", "npu:4", {"account": "lab"}))
+SITE = Site(Place("hpc", "me@login"), root="/shared/rlx", batch=batch_of(Slurm("main", "npu:4", {"account": "lab"})))
 FOLDER = {"path": "/shared/rlx", "existing": "/shared", "writable": True, "mount": "/", "total_kib": None}
 ROOM = {**FOLDER, "free_kib": None, "inodes": None, "free_inodes": None}
 

@@ -19,11 +19,12 @@ from rlx.cli.frame.app import command_line
 from rlx.compare.device_report import device_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import Cluster, LaunchPlan, Place, RunState, Severity, Site, Slurm
+from rlx.plan import Cluster, LaunchPlan, Place, RunState, Severity, Site
 from rlx.preflight.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview
+from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.cli.support import trust_project
 from tests.rig import Host, Rig
 from tests.runs.toys import FOREVER, ended, home, is_over, log_of, start, toy_plan, until
@@ -217,7 +218,7 @@ def test_hosts_nodes_and_address_must_fit() -> None:
     assert fitting.findings == ()
     other = replace(fitting.workers[0], site=replace(fitting.workers[0].site, image="another"))
     assert [f.id for f in as_nodes([fitting, other], 2).findings] == ["RLX505"]
-    job = replace(here, site=replace(here.site, address="login.example", slurm=Slurm("main")))
+    job = replace(here, site=replace(here.site, address="login.example", batch=batch_of(Slurm("main"))))
     nodes = as_nodes([job], 3)
     assert nodes.findings == () and [node.cluster for node in nodes.nodes] == [Cluster(n, 3, "") for n in range(3)]
     assert [f.id for f in as_nodes([job, here], 2).findings] == ["RLX503"]
@@ -241,7 +242,7 @@ def test_plan_shows_the_nodes_and_refuses_one_host_twice(tmp_path: Path, monkeyp
     recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"
     words = ["plan", recipe, "--set", "layout.nodes=2", "--set", "layout.devices_per_node=8", "--host"]
     job = CliRunner().invoke(command_line(words), [*words, "hpc"])
-    assert "0  /s on hpc: the head, others reach it at the address of the node that Slurm chooses" in job.stdout
+    assert "0  /s on hpc: the head, others reach it at the address of the node that the scheduler chooses" in job.stdout
     assert "1  /s on hpc: joins the head's Ray" in job.stdout
     done = CliRunner().invoke(command_line(words), [*words, "h1,h2"])
     assert "1  ~/rlx on h2: joins the head's Ray" in done.stdout

@@ -30,7 +30,8 @@ PYTHON = sorted(
     if "payload" not in path.parts and path not in (PACKAGE / "plan/run_dir.py", PACKAGE / "resources.py")
 )
 BESIDE = [PAYLOAD / name for name in ("logs.sh", "mirror.sh", "prune.sh")]
-SHELL = sorted([*set((PAYLOAD / "supervise").glob("*.sh")) - {LAYOUT}, *BESIDE])
+OF_SCHEDULERS = (PACKAGE / "schedulers").glob("*/payload/[0-9]*.sh")
+SHELL = sorted([*set((PAYLOAD / "supervise").glob("*.sh")) - {LAYOUT}, *BESIDE, *OF_SCHEDULERS])
 ASSIGNED = re.compile(r"^([A-Z_]+)='?([^\s']+)'?$", re.MULTILINE)
 
 

@@ -14,9 +14,10 @@ import pytest
 
 from rlx.errors import RlxError
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import LaunchPlan, RunState, Slurm
+from rlx.plan import LaunchPlan, RunState
 from rlx.preflight.preflight import checked
 from rlx.runs import RunRef
+from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.conftest import CASES
 from tests.rig.slurm import NPUS, ROOT, Cluster
 from tests.runs.laptop import GO, Laptop, go, is_up, job_of, launched, log, npu_toy, patiently, run_folder
@@ -189,9 +190,9 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     (ref,) = laptop.launch(on_one_node(laptop, training(how="exit 3")))
     folder = run_folder(slurm.login, ref)
     assert laptop.ended(ref).exit_code == 3
-    first, asked = (folder / "job").read_text(encoding="utf-8"), (folder / "slurm").read_text(encoding="utf-8")
+    first, asked = (folder / "job").read_text(encoding="utf-8"), (folder / "request").read_text(encoding="utf-8")
     # The run could write there. What is asked of Slurm is what was launched.
-    (folder / "slurm").write_text("--partition=main\n--array=1-9\n", encoding="utf-8")
+    (folder / "request").write_text("--partition=main\n--array=1-9\n", encoding="utf-8")
     slurm.control("update", "partitionname=main", "state=drain")
     try:
         refused = laptop.rlx("retry", ref.run_id, "--from-checkpoint")
@@ -206,7 +207,7 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     try:
         assert laptop.rlx("retry", ref.run_id, "--from-checkpoint").code == 0
         number = (folder / "job").read_text(encoding="utf-8").split()[0]
-        assert (folder / "slurm").read_text(encoding="utf-8") == asked
+        assert (folder / "request").read_text(encoding="utf-8") == asked
         # It had come as far as this a while ago: the job is there, and nobody noted its number.
         (folder / "job").unlink()
         os.utime(folder / "attempts/2/lineage.json", (0, 0))
@@ -334,7 +335,7 @@ def test_all_nodes_of_a_job_are_told_of_its_end(slurm: Cluster, laptop: Laptop) 
 
 def test_several_nodes_that_slurm_refuses_leave_nothing(slurm: Cluster, laptop: Laptop) -> None:
     site = laptop.site("hpc")
-    greedy = replace(site, slurm=Slurm("main", f"npu:{NPUS}", {"mem": "900T"}))
+    greedy = replace(site, batch=batch_of(Slurm("main", f"npu:{NPUS}", {"mem": "900T"})))
     plan = as_nodes([npu_toy(greedy, FOREVER, arm="refused")], 2)
     with pytest.raises(RlxError, match="sbatch: error"):
         laptop.launch(plan)

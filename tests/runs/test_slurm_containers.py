@@ -104,7 +104,7 @@ def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop,
     assert f"each job makes a container of {IMAGE} on its node: what is in it was not looked at" in doctor
     assert "RLX589" in doctor and "what would train" not in doctor
     refused = laptop.rlx("hosts", "start", "hpc")
-    assert (refused.code, "each job of Slurm makes a container of its own" in refused.err) == (2, True)
+    assert (refused.code, "each job makes a container of its own" in refused.err) == (2, True)
     write_entry("other", name="rlx-rig:other")
     launch = ("launch", "--script", str(script), "--name", "mine", "--arm")
     said = laptop.rlx(*launch, "entry", "--host", "hpc", "--dry-run")
@@ -144,10 +144,10 @@ def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
         with pytest.raises(RlxError, match=why):
             laptop.launch(npu_toy(replace(site, job_image=image), GO))
     with pytest.raises(RlxError, match="its image is for a job"):
-        laptop.launch(npu_toy(replace(site, slurm=None), GO))
+        laptop.launch(npu_toy(replace(site, batch=None), GO))
     (script := laptop.home / "own.sh").write_text("true\n", encoding="utf-8")
     refused = laptop.rlx("launch", "--script", str(script), "--name", "mine", "--host", "hpc", "--container", "rl")
-    assert (refused.code, "is no part of a job of Slurm" in refused.err) == (2, True), refused.err
+    assert (refused.code, "is no part of a job" in refused.err) == (2, True), refused.err
     assert laptop.runs() == ()
 
 

@@ -20,22 +20,22 @@ ASKED = f"file {ID}/stop 0 1000\n"
 NO_DATABASE = "slurm silent sacct: error: Problem talking to the database: Connection refused\n"
 FAILED_NODE = "NODE_FAIL|NodeDown|990|n2"
 FAILED_NODES = "NODE_FAIL|NodeDown|990|n[09-11],m"
-UP = "node n09 idle\nnode n10 allocated\nnode m idle\n"
+UP = "slurm node n09 idle\nslurm node n10 allocated\nslurm node m idle\n"
 
 
 def report(said: str, files: str = "", more: str = "") -> str:
-    run = f"run {ID} attempt=1 holder=none supervisor=unknown leader=unknown ahead=0 job=12 {more}\n"
+    run = f"run {ID} attempt=1 holder=none supervisor=unknown leader=unknown ahead=0 job=slurm,12 {more}\n"
     return f"{said}marked \n{run}file /proc/self/ 0 {NOW}\nfile {ID}/manifest.json 900 980\n{files}"
 
 
 def squeue(words: str, comment: str = f"rlx:{ID}", number: int = 12) -> str:
     """As squeue of 22.05 answers: state, reason, start and nodes are `words`."""
-    return f"squeue {number}|{words}|981|{comment}\n"
+    return f"slurm squeue {number}|{words}|981|{comment}\n"
 
 
 def sacct(words: str, name: str = ID, submitted: int = 981) -> str:
     """As sacct of 22.05 answers."""
-    return f"sacct 12|{words}|{submitted}|{name}\n"
+    return f"slurm sacct 12|{words}|{submitted}|{name}\n"
 
 
 SECOND = "attempt=2"
@@ -70,11 +70,15 @@ def seen(text: str) -> tuple[RunState, str]:
         (report(squeue("PENDING|BeginTime|N/A|"), STARTED), RunState.LOST, "ended as PENDING"),
         # What a node does that Slurm has given up nobody knows, until it is back.
         (report(squeue(FAILED_NODE), STARTED), RunState.UNREACHABLE, "RLX592 Slurm gave up n2 of job 12"),
-        (report(squeue(FAILED_NODE) + "node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
-        (report(squeue(FAILED_NODE) + "node n2 idle\n", STARTED), RunState.LOST, "ended as NODE_FAIL (NodeDown)"),
-        (report(squeue(FAILED_NODES) + UP + "node n11 down*\n", STARTED), RunState.UNREACHABLE, "gave up n[09-11],m"),
+        (report(squeue(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+        (report(squeue(FAILED_NODE) + "slurm node n2 idle\n", STARTED), RunState.LOST, "ended as NODE_FAIL (NodeDown)"),
+        (
+            report(squeue(FAILED_NODES) + UP + "slurm node n11 down*\n", STARTED),
+            RunState.UNREACHABLE,
+            "gave up n[09-11],m",
+        ),
         (report(squeue(FAILED_NODES) + UP, STARTED), RunState.UNREACHABLE, "RLX592"),
-        (report(squeue(FAILED_NODES) + UP + "node n11 mixed\n", STARTED), RunState.LOST, "NODE_FAIL"),
+        (report(squeue(FAILED_NODES) + UP + "slurm node n11 mixed\n", STARTED), RunState.LOST, "NODE_FAIL"),
         (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL for Slurm, and the run still"),
         (report(SILENT, STARTED), RunState.UNREACHABLE, "Slurm does not answer"),
         (report(SILENT, STARTED + BEATS), RunState.STARTING, "Slurm does not answer"),
@@ -84,7 +88,7 @@ def seen(text: str) -> tuple[RunState, str]:
         (report(sacct("CANCELLED by 0|JobHeldUser|990|None assigned")), RunState.STOPPED, "never started: RLX594"),
         (report(sacct("COMPLETED|None|990|n1", "another")), RunState.LOST, "does not know job 12"),
         (report(sacct("NODE_FAIL|None|990|n1") + sacct("FAILED|None|995|n1"), STARTED), RunState.LOST, "as FAILED"),
-        (report(sacct(FAILED_NODE) + "node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+        (report(sacct(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
         # It is told of an end later, and then a node that was given up may run on. It may not even know the name yet.
         (report(sacct("RUNNING|None|990|n1"), STARTED), RunState.UNREACHABLE, "accounting calls it RUNNING"),
         (report(sacct("PENDING|None|990|n1", "allocation")), RunState.UNREACHABLE, "accounting calls it PENDING"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +25,7 @@ def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
         *_clock(examined.clock),
         *_docker(examined),
         *_npus(examined.host),
-        *_slurm(examined),
+        *_scheduler(examined),
     ]
     lines = [f"host {name}", *_indented(host)]
     if examined.inside:
@@ -71,14 +70,11 @@ def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:
         yield "clock", f"{(clock.least + clock.most) / 2:+.1f} s against here, ± {(clock.most - clock.least) / 2:.1f} s"
 
 
-def _slurm(examined: Examined) -> Iterator[tuple[str, str]]:
-    found, wanted = examined.host.of("slurm"), examined.site.slurm
-    if wanted is None or not found:
-        return
-    yield "Slurm", found["silence"] or found["version"] or "not here"
-    states = Counter(node["state"] for node in found["nodes"])
-    nodes = ", ".join(f"{count} {state}" for state, count in states.items()) or "no node"
-    yield "partition", f"{wanted.partition} ({found['state'] or 'unknown'}): {nodes}"
+def _scheduler(examined: Examined) -> Iterator[tuple[str, str]]:
+    from rlx.schedulers.protocol import login_node_of
+
+    batch = examined.site.batch
+    return login_node_of(batch).rows(examined) if batch else iter(())
 
 
 def _docker(examined: Examined) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Show the queue of a partition of Slurm as tables."""
+"""Show the jobs of a batch scheduler as tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlx.cli.text.queue_columns import columns_of, short_names
 from rlx.runs.duration import clock_time, duration
 
 if TYPE_CHECKING:
-    from rlx.schedulers.slurm.capacity import QueuedJob
+    from rlx.schedulers.protocol import QueuedJob
 
 # A partition may have thousands.
 _MOST_OTHERS = 20

@@ -97,7 +97,7 @@ def _where(site: Site) -> str:
 
 
 def _node(plan: LaunchPlan) -> str:
-    address = "the address of the node that Slurm chooses" if plan.site.slurm else plan.site.address
+    address = "the address of the node that the scheduler chooses" if plan.site.batch else plan.site.address
     role = f"the head, others reach it at {address}" if not plan.node else "joins the head's Ray"
     return f"{plan.node}  {_where(plan.site)}: {role}"
 

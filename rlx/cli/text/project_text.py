@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from rlx.errors import RlxError
 from rlx.plan import LOCAL
 
 if TYPE_CHECKING:
@@ -36,6 +37,18 @@ def _default(user: HostFile) -> str:
     return f" (yours: {user.defaults.host})" if user.defaults else ""
 
 
+def _where_submitted(host: Host) -> str:
+    """Say it in the words of the scheduler, or by its name alone where that cannot be loaded."""
+    from rlx.schedulers.protocol import entry_of
+
+    if host.batch is None:
+        return ""
+    try:
+        return entry_of(host.batch.scheduler).words(host.batch.settings)
+    except RlxError:
+        return host.batch.scheduler
+
+
 def _settings(host: Host) -> Iterator[str]:
     single = {
         "goes to": host.ssh or "this machine",
@@ -45,7 +58,7 @@ def _settings(host: Host) -> Iterator[str]:
         "runs below": host.root,
         "locks in": host.leases,
         "address": host.address,
-        "submits jobs to": host.slurm and f"the Slurm partition {host.slurm.partition}",
+        "submits jobs to": _where_submitted(host),
     }
     yield from (f"    {name} {value}" for name, value in single.items() if value)
     yield from (f"    mounts {mount} in it" for mount in (host.image.mounts if host.image else ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlx.plan import DEFAULT_LEASES, LOCAL, Image, Slurm
+from rlx.plan import DEFAULT_LEASES, LOCAL, Batch, Image
 
 TRANSPORTS = ("openssh", "paramiko")
 DEVICE_KINDS = ("npu", "cuda", "cpu")
@@ -24,7 +24,7 @@ class Host:
     """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says.
 
     `address` is what the other nodes of a run reach the host by, `python` an interpreter that may be started to look.
-    `slurm`: it is a login node, and runs are jobs. A `container` comes without `image` and `slurm`.
+    `batch`: it is a login node, and runs are jobs. A `container` comes without `image` and `batch`.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Host:
     leases: str = DEFAULT_LEASES
     address: str | None = None
     python: str | None = None
-    slurm: Slurm | None = None
+    batch: Batch | None = None
     written: str = field(default="", compare=False)
 
 

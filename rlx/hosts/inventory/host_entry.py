@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rlx.errors import RlxError
 from rlx.hosts.inventory.host import DEVICE_KINDS, TRANSPORTS, Device, Host
 from rlx.hosts.inventory.host_values import (
     absolute_problem,
@@ -18,20 +19,24 @@ from rlx.hosts.inventory.host_values import (
 )
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing
 from rlx.hosts.inventory.image_entry import read_image
-from rlx.plan import LOCAL, Slurm
-from rlx.schedulers.slurm.entry import read_slurm
+from rlx.plan import LOCAL, Batch
+from rlx.schedulers.protocol import entry_of
+from rlx.schedulers.registry import batch_schedulers, is_batch_scheduler
 from rlx.secret_text import is_secret
 
 _COUNT_LIMIT = 1024
-NOT_OF_A_JOB = "what runs in this container is no part of a job of Slurm, which could neither end nor limit it"
+NOT_OF_A_JOB = "what runs in this container is no part of a job, whose scheduler could neither end nor limit it"
 OWN_CONTAINER = "name an image, of which each job makes a container of its own"
 
 
 def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
     """The entry; what is wrong with it is left with the reader."""
     key = f"hosts.{name}"
-    values = reader.section(node, key, tuple(_READERS), _MEANT)
-    settings = {part: _READERS[part](reader, value, f"{key}.{part}") for part, value in values.items()}
+    schedulers = _schedulers(node)
+    readers = {**_READERS, **{name: _batch_reader(name) for name in schedulers}}
+    values = reader.section(node, key, tuple(readers), _MEANT)
+    settings = {part: readers[part](reader, value, f"{key}.{part}") for part, value in values.items()}
+    batch = next(filter(None, [settings.pop(name, None) for name in schedulers]), None)
     if name == LOCAL.host:
         for part in ("ssh", "transport"):
             if part in values:
@@ -42,22 +47,45 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
         reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
-    _check_alone(reader, values, key)
+    _check_alone(reader, values, key, schedulers)
     for part, value in values.items():
         if part not in ("ssh", "env", "proxies"):
             _check_plain(reader, value, f"{key}.{part}")
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
         reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
-    if settings.get("slurm") and (image := settings.get("image")):
+    if batch and (image := settings.get("image")):
         settings["image"] = replace(image, keep=False)
-    settings.setdefault("device", _device_of_jobs(settings.get("slurm")))
-    return Host(name, **settings, written=reader.place(name_node))
+    settings.setdefault("device", _device_of_jobs(batch))
+    return Host(name, **settings, batch=batch, written=reader.place(name_node))
 
 
-def _check_alone(reader: Reader, values: Mapping[str, Any], key: str) -> None:
-    if "container" in values and "slurm" in values:
+def _schedulers(node: Any) -> tuple[str, ...]:
+    """The batch schedulers that an entry may name: those of rlx, and what it names of other distributions."""
+    keys = [key.value for key, _ in node.value] if node.id == "mapping" else []
+    unknown = [key for key in keys if key not in _READERS and key not in _MEANT]
+    return tuple(dict.fromkeys([*batch_schedulers(), *filter(is_batch_scheduler, unknown)]))
+
+
+def _batch_reader(name: str) -> Callable[[Reader, Any, str], Batch | None]:
+    """Return what reads a scheduler's settings. One that cannot be loaded is named where it is used, not here."""
+
+    def read(reader: Reader, node: Any, key: str) -> Batch | None:
+        try:
+            settings = entry_of(name).read(reader, node, key)
+        except RlxError:
+            settings = {}
+        return None if settings is None else Batch(name, settings)
+
+    return read
+
+
+def _check_alone(reader: Reader, values: Mapping[str, Any], key: str, schedulers: Sequence[str]) -> None:
+    named = [name for name in schedulers if name in values]
+    for other in named[1:]:
+        reader.complain(values[other], f"{key}.{other}", f"{named[0]} starts the runs already; keep one")
+    if "container" in values and named:
         reader.complain(values["container"], f"{key}.container", f"{NOT_OF_A_JOB}; {OWN_CONTAINER}")
-    if "image" in values and "slurm" in values:
+    if "image" in values and named:
         _check_not_kept(reader, values["image"], f"{key}.image")
     if "container" in values and "image" in values:
         reader.complain(values["image"], f"{key}.image", "rlx makes a container of an image; keep this or container")
@@ -81,7 +109,7 @@ def _check_not_kept(reader: Reader, image: Any, key: str) -> None:
         return
     for name, value in image.value:
         if name.value == "keep" and value.value == "true":
-            reader.complain(value, f"{key}.keep", "the container of a job of Slurm ends with it; remove this")
+            reader.complain(value, f"{key}.keep", "the container of a job ends with it; remove this")
 
 
 def _checked(problem_of: Callable[[str], str]) -> Callable[[Reader, Any, str], Any]:
@@ -117,9 +145,10 @@ def _device(reader: Reader, node: Any, key: str) -> Device | None:
     return Device(kind, count)
 
 
-def _device_of_jobs(slurm: Slurm | None) -> Device | None:
+def _device_of_jobs(batch: Batch | None) -> Device | None:
     """What a job may ask for is what the host is said to have, where the entry does not say."""
-    kind, count = (slurm and slurm.device) or (None, None)
+    found = entry_of(batch.scheduler).device(batch.settings) if batch and batch.settings else None
+    kind, count = found or (None, None)
     return Device(kind, count) if kind in DEVICE_KINDS else None
 
 
@@ -181,7 +210,6 @@ _READERS: dict[str, Callable[[Reader, Any, str], Any]] = {
     "leases": _checked(absolute_problem),
     "address": _checked(address_problem),
     "python": _path,
-    "slurm": read_slurm,
 }
 # What people write who have written ssh configs and inventories of other tools.
 _MEANT = {

@@ -27,10 +27,10 @@ def site_of(name: str | None = None, container: str | Image | None = None) -> Si
 
     None is the default host of the project or the user, else this machine. `container` replaces that of the entry, and
     an image is the one to make it of; an empty one means the host itself. The container of an image may not have been
-    made yet; with Slurm each job makes its own. Raises UsageError for a host that rlx does not know.
+    made yet; with a batch scheduler each job makes its own. Raises UsageError for a host that rlx does not know.
     """
     host = known_host(name)
-    if host.slurm is not None and (container is None or isinstance(container, Image)):
+    if host.batch is not None and (container is None or isinstance(container, Image)):
         return replace(_site(host, None), job_image=container or host.image)
     if isinstance(container, Image):
         container = made_name(container)
@@ -178,5 +178,5 @@ def _site(host: Host, container: str | None) -> Site:
         # The interpreter that runs rlx is none of a container's.
         path_prefix=(str(Path(sys.executable).parent),) if is_local and not container else (),
         address=host.address or (plain_address(host.ssh) if host.ssh else None),
-        slurm=host.slurm,
+        batch=host.batch,
     )

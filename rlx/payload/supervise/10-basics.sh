@@ -10,7 +10,7 @@
 #                                        wait in ticket order for the devices, start the supervisor, show the log
 #   held RUN LEASES KIND DEVICES TICKET CONTAINER RUN-INSIDE
 #                                        the second half of hold, started while flock holds the devices
-#   job RUN KIND WANTED                  the script of a job of Slurm: supervise launch.sh on the devices that it has
+#   job RUN KIND WANTED                  the script of a job: supervise launch.sh on the devices that it has
 #   node RUN KIND WANTED                 the same on a further node of that job, in the directory of that node
 #   run RUN DEVICES KIND NUMBERS         supervise launch.sh; at most once in the life of a run. DEVICES as the run calls
 #                                        them, NUMBERS as their nodes are called
@@ -21,7 +21,8 @@
 #   manifests ROOT                       the manifests of all runs and what was removed, as far as they are not KNOWN
 #   withdraw ROOT BLOCK RUN-ID…          never start these runs here, if none of their block has begun to
 #   leases LEASES                        who holds the devices of this host, who waits, and what is foreign to rlx
-#   jobs PARTITION                       who has the nodes of a partition of Slurm, and who waits for them
+#   jobs SCHEDULER ARGUMENT…             who has the nodes of a batch scheduler, and who waits for them
+#   facts ROOT ID…                       what batch schedulers say of these runs
 #   inside guard RUN DEVICES             the first process of a container that a job made: ends with its stdin
 #   inside run|stop|await|look RUN…      the part of these that runs in the container of a run
 #

@@ -1,6 +1,6 @@
 # ---- the container of a job ----------------------------------------------------------------------------------------
 # A job whose run directory has a file `docker` makes a container on its node, for itself alone, and the leader runs in
-# it; the supervisor stays the script of the job, where Slurm can be asked. What is in a container is dockerd's, and no
+# it; the supervisor stays the script of the job, where the scheduler can be asked. What is in a container is dockerd's, and no
 # part of the job: so it ends by itself as soon as nobody of the job holds its stdin any more, however that came about.
 # `docker` has a line `image NAME`, perhaps `user NAME`, and a line `mount SOURCE:DESTINATION[:ro]` each.
 
@@ -65,7 +65,7 @@ began_or_told() { [ -e "$STATE/$LEADER_FILE" ] || [ -e "$STATE/$CUT_FILE" ] || [
 must_start_again() { ! began_or_told && grep -q rlimit "$BOX/said" && remove_container; }
 
 tell_no_start() {
-    put "$STATE/$CUT_FILE" "container $SLURM_JOB_ID"
+    put "$STATE/$CUT_FILE" "container $JOB_ID"
     printf 'rlx: RLX589 docker on %s could not start the container of %s (%s): %s\n' "$NODE" "$image" "$code" \
         "$(tail -n 3 "$BOX/said")" >>"$ATTEMPT/$LOG_FILE"
 }
@@ -113,12 +113,12 @@ with_own_devices() {
     "$@"
 }
 
-# Slurm's limits hold for the script of the job, and not for what dockerd starts.
+# A scheduler's limits hold for the script of the job, and not for what dockerd starts.
 with_limits() {
     if [ "$(count_cpus)" -lt "$(count_cpus --all)" ]; then
         set -- "$@" "--cpuset-cpus=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)"
     fi
-    memory=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-0}))}
+    memory=${JOB_MEMORY_MB:-0}
     [ "$memory" = 0 ] || set -- "$@" "--memory=${memory}m"
     "$@"
 }
@@ -135,7 +135,7 @@ docker_run() {
 }
 
 # Each job has its own: what another attempt may have left keeps no name from it.
-container_name() { printf 'rlx-job-%s-%s' "${run##*/}" "$SLURM_JOB_ID"; }
+container_name() { printf 'rlx-job-%s-%s' "${run##*/}" "$JOB_ID"; }
 
 # end_container: from beside the supervisor, who tells the run. What is in it may be another user's.
 end_container() {
@@ -179,14 +179,14 @@ guard() {
     exit "$code"
 }
 
-# heed: whoever holds the other end is of the job. None is left when Slurm has killed it.
+# heed: whoever holds the other end is of the job. None is left when the scheduler has killed it.
 heed() {
     trap - TERM
     while read -r _ <&3; do kill -s TERM $$; done
     kill -s KILL $$
 }
 
-# Slurm and the supervisor may both tell it: a second SIGTERM makes some programs drop their orderly end.
+# The scheduler and the supervisor may both tell it: a second SIGTERM makes some programs drop their orderly end.
 tell_once() {
     interrupted=1
     [ -n "$told" ] || kill -s TERM -- "-$leader" 2>/dev/null

@@ -8,7 +8,7 @@ run() {
     open_block "$run" || fail "it was withdrawn from this host, with all of its block"
     mkdir "$STATE/$STARTED_DIR" 2>/dev/null || fail "this run was started before"
     { put "$STATE/$SUPERVISOR_FILE" "$(ident $$)" && make_ray_tmp; } || give_up 74 "cannot write to $run or /tmp"
-    [ -z "${PROBLEM-}" ] || refuse_job
+    [ -z "${PROBLEM-}" ] || "${SCHEDULER}_refuse"
     within "$CLAIM_S" may_lead_or_never_will
     may_lead || give_up 75 \
         "its holder ended before it had passed on the devices, or cannot write to the leases; launch.sh was not started"
@@ -32,7 +32,7 @@ run() {
 give_up() {
     printf '%s\n' "rlx: $2" | tee -a "$ATTEMPT/$LOG_FILE" >&2
     record supervisor "$1"
-    ! in_slurm "$run" || of_nodes forget_secrets
+    ! is_job "$run" || of_nodes forget_secrets
     clean_up "$run" 0
     exit "$1"
 }
@@ -100,7 +100,7 @@ start_leader() {
 
 await_leader() {
     trap 'told=1; end_leader term' TERM
-    # Slurm, some time before the limit of the job.
+    # A batch scheduler, some time before the limit of the job.
     trap 'told=1; end_leader limit' USR1
     told=1
     while [ -n "$told" ]; do

@@ -8,7 +8,7 @@ stop() {
     [ -d "$run" ] || { stop_removed && return; }
     ! elsewhere "$run" || [ -n "$(members "${run##*/}")" ] || fail "not known here: it was started on $OTHER, and this is $NODE"
     find_attempt "$run"
-    if in_slurm "$run"; then stop_job; elif contained "$run"; then stop_contained; else stop_here; fi
+    if is_job "$run"; then stop_job; elif contained "$run"; then stop_contained; else stop_here; fi
 }
 
 # Its files are gone, so nothing says what became of it. The mark finds what is left.

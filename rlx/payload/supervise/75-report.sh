@@ -157,7 +157,7 @@ report_run() {
     [ -f "$1/$TICKET_FILE" ] && { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
     ended=
     [ -f "$STATE/$EXIT_FILE" ] && { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
-    ! find_job "$1" || ended="$ended job=$JOB"
+    ! { is_job "$1" && find_job "$1"; } || ended="$ended job=$SCHEDULER,$JOB"
     [ -f "$STATE/$CUT_FILE" ] && { read -r cut _ <"$STATE/$CUT_FILE"; } 2>/dev/null && ended="$ended cut=$cut"
     [ -f "$1/$FOREIGN_FILE" ] && { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"

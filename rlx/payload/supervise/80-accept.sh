@@ -11,7 +11,7 @@ accept() {
     while read -r id kind wanted; do
         [ "$id" != end ] || break
         put_own_script "$incoming/$id" || fail "cannot write $incoming/$id/$SUPERVISE_FILE"
-        in_slurm "$incoming/$id" || prepare_leases "$incoming/$id"
+        is_job "$incoming/$id" || prepare_leases "$incoming/$id"
     done <"$own/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
@@ -39,7 +39,7 @@ accept_run() {
         fresh=1
     fi
     outcome=existing
-    if in_slurm "$run"; then
+    if is_job "$run"; then
         find_cluster
         # A further node comes before its head, which becomes the job of both.
         [ "$node" -eq 0 ] || return 0

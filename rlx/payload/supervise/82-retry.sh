@@ -4,7 +4,7 @@
 #   sum <sha256>  <path>    a file of the run directory, as it was launched
 #   aside <name>            what lies in checkpoints/ and is not to be gone on from
 #   mark <name> <text>      the file in checkpoints/ that names the last whole one, and what it is to say
-# INCOMING holds the folder `attempt`, supervise.sh, what is asked of Slurm, and what secrets need. Prints `started <id>` or `existing <id>`.
+# INCOMING holds the folder `attempt`, supervise.sh, what is asked of a scheduler, and what secrets need. Prints `started <id>` or `existing <id>`.
 
 retry() {
     own=$1 incoming=$2 root=$3 leases=$4 socket=$5 container=${6-} inner_runs=${7-}
@@ -17,17 +17,17 @@ retry() {
     [ "$newest" -lt "$further" ] || { printf 'existing %s\n' "$id" && return; }
     check_is_over
     check_is_unchanged
-    in_slurm "$incoming" || prepare_leases "$run"
+    is_job "$incoming" || prepare_leases "$run"
     begin_attempt
     (start_attempt </dev/null) || { undo_attempt && exit 2; }
     printf 'started %s\n' "$id"
 }
 
-start_attempt() { if in_slurm "$run"; then submit_job; else start_holder; fi; }
+start_attempt() { if is_job "$run"; then submit_job; else start_holder; fi; }
 
 # The run may have changed its own files, so that what was sent says whether it is a job.
 check_is_over() {
-    if in_slurm "$incoming"; then check_job_is_over; else check_none_is_alive; fi
+    if is_job "$incoming"; then check_job_is_over; else check_none_is_alive; fi
     code=
     [ -f "$STATE/$EXIT_FILE" ] && { read -r code _ <"$STATE/$EXIT_FILE"; } 2>/dev/null
     [ "$code" != 0 ] || fail "it has finished"
@@ -61,9 +61,9 @@ check_is_unchanged() {
 begin_attempt() {
     next=$run/$ATTEMPTS_DIR/$further
     # The processes of a container and of a job are not this host's.
-    in_slurm "$incoming" || contained "$run" || clean_up "$run" 0
+    is_job "$incoming" || contained "$run" || clean_up "$run" 0
     rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*
-    for file in "$SUPERVISE_FILE" "$SLURM_FILE" "$DOCKER_FILE" "$ENV_FILE" "$MASK_FILE"; do
+    for file in "$SUPERVISE_FILE" "$REQUEST_FILE" "$DOCKER_FILE" "$ENV_FILE" "$MASK_FILE"; do
         [ ! -e "$incoming/$file" ] || mv -f "$incoming/$file" "$run/$file" || fail "cannot write to $run"
     done
     set_checkpoints_aside || { return_checkpoints && fail "cannot move checkpoints in $run/$CHECKPOINTS_DIR"; }

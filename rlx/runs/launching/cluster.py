@@ -26,7 +26,7 @@ _KEY = "cluster.key"
 def cluster_file(cluster: Cluster, ref: RunRef) -> str:
     """`NODE NODES ADDRESS:PORT FOLDER`, as supervise.sh passes it on. Port and folder follow from the run's id.
 
-    In a job of Slurm the head writes its address there, which nobody knows before.
+    In a job the head writes its address there, which nobody knows before.
 
     The folder below /tmp is called alike on all nodes: Ray takes that of its head, and a back-end has one path for all.
     """

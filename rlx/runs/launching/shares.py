@@ -84,7 +84,7 @@ def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan],
 
 def _parts(nodes: Sequence[Shipped]) -> Share:
     """The workers' hosts in order, and last the heads'; the nodes of a job in one, its head last as well."""
-    if nodes[0].plan.site.slurm is not None:
+    if nodes[0].plan.site.batch is not None:
         return (Part(tuple(sorted(nodes, key=lambda one: (one.position, one.ref.node == 0)))),)
     numbers = sorted({node.ref.node for node in nodes})
     return tuple(Part(tuple(one for one in nodes if one.ref.node == number)) for number in (*numbers[1:], 0))

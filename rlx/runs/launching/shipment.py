@@ -41,8 +41,8 @@ from rlx.plan.run_dir import (
     LOG_FILE,
     MANIFEST_FILE,
     MASK_FILE,
+    REQUEST_FILE,
     RESERVED_FILE,
-    SLURM_FILE,
     STATE_DIR,
     STOP_FILE,
     SUPERVISE_FILE,
@@ -57,7 +57,8 @@ from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
 from rlx.runs.launching.shipped import Shipped
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, container_of
-from rlx.schedulers.slurm.request import check_request, request
+from rlx.schedulers.protocol import request_of
+from rlx.schedulers.registry import name_of
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -77,7 +78,7 @@ _OWN_NAMES = {
     IMAGE_FILE,
     DEVICES_FILE,
     FOREIGN_FILE,
-    SLURM_FILE,
+    REQUEST_FILE,
     JOB_FILE,
     DOCKER_FILE,
     ATTEMPTS_DIR,
@@ -106,7 +107,7 @@ def check_plan(plan: LaunchPlan) -> None:
     _check_cluster(plan)
     _check_devices(plan)
     _check_proxies(plan)
-    check_request(plan)
+    request_of(plan.site.batch).check(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
     _check_files(plan)
@@ -126,7 +127,7 @@ def _check_cluster(plan: LaunchPlan) -> None:
     numbers = [(node.cluster.node, node.cluster.nodes) if node.cluster else (0, 1) for node in plan.nodes]
     if plan.workers and numbers != [(node, len(numbers)) for node in range(len(numbers))]:
         raise UsageError(f"{plan.run_name}: the plan's workers are not numbered as its nodes", _PLAN_AGAIN)
-    if plan.cluster is not None and plan.site.slurm is None and address_problem(plan.cluster.head):
+    if plan.cluster is not None and plan.site.batch is None and address_problem(plan.cluster.head):
         raise UsageError(f"{plan.run_name}: the head's address {plan.cluster.head!r} is none", _PLAN_AGAIN)
 
 
@@ -219,7 +220,7 @@ def pack(
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script()))
+        _add(archive, PlannedFile(SUPERVISE_FILE, supervisor.script(name_of(runs[0].plan.site.batch))))
         for run in runs:
             token = {RAY_TOKEN: tokens[run.ref.head_id]} if run.plan.cluster else {}
             _add_run(archive, run, _secret_variables(run.plan, secrets) | token)
@@ -244,12 +245,12 @@ def _manifest(run: Shipped) -> str:
 
 def digest(runs: Sequence[Shipped]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
-    return digest_of(_order(runs))
+    return digest_of(_order(runs), runs[0].plan.site)
 
 
-def digest_of(order: str) -> str:
-    """The same of an order."""
-    return hashlib.sha256((supervisor.script() + order).encode()).hexdigest()
+def digest_of(order: str, site: Site) -> str:
+    """The same of an order for a site."""
+    return hashlib.sha256((supervisor.script(name_of(site.batch)) + order).encode()).hexdigest()
 
 
 def shared_container(site: Site) -> tuple[str, str]:
@@ -263,7 +264,7 @@ def _inner_runs(site: Site) -> str:
 
 
 def wanted(plan: LaunchPlan) -> str:
-    if plan.site.slurm is not None:
+    if plan.site.batch is not None:
         return str(plan.devices)
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)
 
@@ -294,12 +295,16 @@ def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
 def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
     """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names.
 
-    What is asked of Slurm comes anew: the run may have changed its files. Raises UsageError for what may not be asked.
+    What is asked of a batch scheduler comes anew: the run may have changed its files. Raises UsageError for what may
+    not be asked.
     """
-    check_request(plan)
+    request_of(plan.site.batch).check(plan)
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for file in (PlannedFile(SUPERVISE_FILE, supervisor.script(), 0o700), *request(plan)):
+        for file in (
+            PlannedFile(SUPERVISE_FILE, supervisor.script(name_of(plan.site.batch)), 0o700),
+            *request_files(plan),
+        ):
             _add(archive, file)
         _add_attempt(archive, "attempt")
         if variables := _secret_variables(plan, secrets):
@@ -311,12 +316,21 @@ def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files
     return gzip.compress(buffer.getvalue(), compresslevel=6)
 
 
+def request_files(plan: LaunchPlan) -> list[PlannedFile]:
+    """The files of a run that is to be a job: the first names its scheduler, and what is asked of that, a line each."""
+    if plan.site.batch is None:
+        return []
+    scheduler = request_of(plan.site.batch)
+    lines = (name_of(plan.site.batch), *scheduler.options(plan))
+    return [PlannedFile(REQUEST_FILE, "".join(f"{line}\n" for line in lines)), *scheduler.files(plan)]
+
+
 def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     plan, ref = run.plan, run.ref
     own = [PlannedFile(MANIFEST_FILE, _manifest(run))]
     if run.block:
         own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
-    own += request(plan)
+    own += request_files(plan)
     if plan.site.image is not None:
         own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:

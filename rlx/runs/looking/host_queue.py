@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.plan import Place
     from rlx.runs.looking.leases import ForeignProcess, Lease, Leases, Ticket
     from rlx.runs.looking.overview import Overview
-    from rlx.schedulers.slurm.capacity import QueuedJob
+    from rlx.schedulers.protocol import QueuedJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ class HostQueue:
     """One host at one moment, `now`; that and each `since` are by its clock.
 
     `problem`: why it did not answer, and then all else is empty.
-    `inside` is the container that the folder of leases is in, where the runs lie inside one. `jobs`: of a login node of
-    Slurm, which gives devices to its own jobs, so that all before is empty; None for any other host.
+    `inside` is the container that the folder of leases is in, where the runs lie inside one. `jobs`: of a login
+    node, whose scheduler gives devices to jobs, so that all before is empty; None for any other host.
     """
 
     host: str

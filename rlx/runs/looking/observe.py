@@ -14,7 +14,6 @@ from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.looking.state import Facts, Life, container_detail, derive_state
 from rlx.runs.looking.state_report import Reports
 from rlx.runs.run import RunRef
-from rlx.schedulers.slurm import job as slurm_job
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
@@ -127,7 +126,7 @@ def _detail(facts: Facts, state: RunState) -> str:
         return _detail_of_end(facts, facts.exit.code)
     if facts.job is not None and not facts.is_removed:
         started = facts.started is not None
-        return slurm_job.detail_of(facts.job, state, started=started, stop_asked=facts.stop_asked)
+        return facts.job.detail(state, started=started, stop_asked=facts.stop_asked)
     if facts.is_removed:
         return f"its run directory was removed, and {facts.members} of its processes run: rlx stop {facts.run_id}"
     if state is RunState.UNREACHABLE:
@@ -147,7 +146,7 @@ def _detail(facts: Facts, state: RunState) -> str:
 
 def _detail_of_end(facts: Facts, code: int) -> str:
     left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
-    cut = slurm_job.CUTS.get(facts.cut, "") if code else ""
+    cut = facts.job.cut_words(facts.cut) if code and facts.job else ""
     return "; ".join(part for part in (cut, _signal_name(code), left) if part)
 
 

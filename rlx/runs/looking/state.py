@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from rlx.hosts.clock import Clock
 from rlx.plan import RunState
@@ -19,8 +20,7 @@ from rlx.plan.run_dir import (
     STARTED_DIR,
     STOP_FILE,
 )
-from rlx.schedulers.slurm import job as slurm_job
-from rlx.schedulers.slurm.job import Answers, Job, parse_line
+from rlx.schedulers.protocol import Job, facts_of
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -37,6 +37,8 @@ class Life(StrEnum):
 
 _LAST_EPOCH = 1e11
 _CLOCK = "/proc/self/"
+_HEARTBEAT_GRACE_S = 60.0
+"""A supervisor writes every 5 s; a file server may tell others of it as late as this."""
 _UNLISTED = "unlisted"
 _NO_ANSWER = frozenset({"unknown", "paused", _UNLISTED})
 
@@ -60,8 +62,8 @@ class Facts:
     it; empty for a run that has none. `foreign` names
     the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
     names the machine that has the run where that is not the one that reports: both see the folder.
-    `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what Slurm says of
-    one that is a job there; `cut`: why it was told to end by Slurm; `heartbeat`: when its supervisor last wrote.
+    `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what a batch
+    scheduler says of one that is a job; `cut`: why that told it to end; `heartbeat`: when its supervisor last wrote.
     `clock`: the host's clock against this machine's, None for this machine.
     """
 
@@ -120,7 +122,7 @@ class _Records:
     containers: dict[str, str] = field(default_factory=dict)
     members: Counter[str] = field(default_factory=Counter)
     files: dict[tuple[str, str], _File] = field(default_factory=dict)
-    slurm: Answers = field(default_factory=Answers)
+    others: dict[str, list[str]] = field(default_factory=dict)
 
     def add_run(self, words: Sequence[str]) -> None:
         self.runs[words[0]] = _values(words[1:])
@@ -137,20 +139,6 @@ class _Records:
         marks = [mark for word in words for mark in word.split("\0") if mark]
         self.members.update(mark.removeprefix("RLX_RUN=") for mark in marks)
 
-    def add_squeue(self, words: Sequence[str]) -> None:
-        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=False))
-
-    def add_sacct(self, words: Sequence[str]) -> None:
-        self.slurm.lines.append(parse_line(" ".join(words), of_sacct=True))
-
-    def add_node(self, words: Sequence[str]) -> None:
-        """Take the state of a node of Slurm."""
-        self.slurm.nodes[words[0]] = words[1]
-
-    def add_slurm(self, words: Sequence[str]) -> None:
-        """Take that Slurm did not answer, and why."""
-        self.slurm.silence = " ".join(words[1:]) or "no reason given"
-
     def add_file(self, words: Sequence[str]) -> None:
         """Take size and time of a file; that of a file of /proc is the time now."""
         path, size, time = words
@@ -164,12 +152,8 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
     "container": _Records.add_container,
     "marked": _Records.add_members,
     "file": _Records.add_file,
-    "squeue": _Records.add_squeue,
-    "sacct": _Records.add_sacct,
-    "slurm": _Records.add_slurm,
-    "node": _Records.add_node,
 }
-"""What reads each kind of line; other kinds are of a later supervise.sh."""
+"""What reads each kind of line; others begin with the name of a batch scheduler, or are of a later supervise.sh."""
 
 
 def parse_report(text: str) -> dict[str, Facts]:
@@ -182,15 +166,22 @@ def parse_report(text: str) -> dict[str, Facts]:
         raise ValueError("it is empty")
     marked = {run_id: _removed(run_id, now, records) for run_id in records.members if run_id not in records.runs}
     there = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
-    return marked | {run_id: _with_job(facts, records) for run_id, facts in there.items()}
+    return marked | there | _with_jobs(there, records)
 
 
-def _with_job(facts: Facts, records: _Records) -> Facts:
-    number = records.runs[facts.run_id].get("job")
-    if number is None:
-        return facts
-    found = slurm_job.find_job(facts.run_id, facts.attempt, number, facts.created, records.slurm)
-    return replace(facts, job=found)
+def _with_jobs(there: Mapping[str, Facts], records: _Records) -> dict[str, Facts]:
+    """Those of the runs that are jobs, with what their schedulers say."""
+    found: dict[str, Facts] = {}
+    answers: dict[str, Any] = {}
+    for run_id, facts in there.items():
+        name, _, number = records.runs[run_id].get("job", "").partition(",")
+        if name:
+            scheduler = facts_of(name)
+            if name not in answers:
+                answers[name] = scheduler.read_answers(records.others.get(name, ()))
+            job = scheduler.find_job(run_id, facts.attempt, number, facts.created, answers[name])
+            found[run_id] = replace(facts, job=job)
+    return found
 
 
 def _read_records(text: str) -> _Records:
@@ -199,6 +190,8 @@ def _read_records(text: str) -> _Records:
         kind, *words = line.split()
         if kind in _ADD:
             _ADD[kind](records, words)
+        else:
+            records.others.setdefault(kind, []).append(" ".join(words))
     return records
 
 
@@ -308,10 +301,10 @@ def derive_state(facts: Facts) -> RunState:
 
 def _state_of_job(facts: Facts, job: Job) -> RunState:
     if facts.started is None:
-        return slurm_job.state_before_start(job, just_sent=facts.now - facts.created < START_GRACE_S)
+        return job.state_before_start(just_sent=facts.now - facts.created < START_GRACE_S)
     beats = [time for time in (facts.heartbeat, facts.started) if time is not None]
-    lives = facts.now - max(beats) < slurm_job.HEARTBEAT_GRACE_S
-    over = slurm_job.state_without_record(job, lives=lives)
+    lives = facts.now - max(beats) < _HEARTBEAT_GRACE_S
+    over = job.state_without_record(lives=lives)
     return over or (RunState.RUNNING if facts.metrics_bytes else RunState.STARTING)
 
 

@@ -62,7 +62,7 @@ def begin_attempt(
     }
     archive = pack_attempt(plan, secrets, order, files)
     try:
-        done = send(site, "retry", f"{ref.launch_id}-{lineage.attempt}", digest_of(order), archive)
+        done = send(site, "retry", f"{ref.launch_id}-{lineage.attempt}", digest_of(order, site), archive)
     except HostError as error:
         raise _cut_off(ref, error) from None
     return _answered(ref, done)

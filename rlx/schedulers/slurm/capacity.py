@@ -4,48 +4,27 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 
-from rlx.plan import Place
+from rlx.plan import Place, Site
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S
-from rlx.schedulers.slurm.job import epoch
+from rlx.schedulers.protocol import QueuedJob
+from rlx.schedulers.slurm.job_facts import epoch
+from rlx.schedulers.slurm.settings import NAME, slurm_of
 
 _RUN = re.compile(r"rlx:([A-Za-z0-9][A-Za-z0-9._-]*)(?:@\d+)?")
 _GRES = re.compile(r"(?<![A-Za-z0-9_])gres[:/]")
 _FIELDS = 11
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedJob:
-    """A job of anybody's, as Slurm tells it; times in seconds since 1970.
-
-    `run_id`: of the run that its comment names, None for a job that rlx did not submit; `name` is what its owner calls
-    it. It has, or waits for, `nodes` nodes with `devices` each (`npu:4`; empty: none), at `where`. `reason`: why it
-    waits. `since`: when it began, or was submitted. `start` is Slurm's guess of a job that waits, `end` is when its
-    time limit ends it; None where Slurm does not say.
-    """
-
-    number: str
-    run_id: str | None
-    name: str
-    user: str
-    nodes: int
-    devices: str
-    where: str
-    waits: bool
-    reason: str
-    since: float
-    start: float | None
-    end: float | None
-
-
-def look_at_jobs(place: Place, partition: str) -> tuple[QueuedJob, ...]:
-    """All jobs of the partition that have not ended, those of the highest priority first.
+def capacity(place: Place, site: Site) -> tuple[QueuedJob, ...]:
+    """Return all jobs of the partition that have not ended, those of the highest priority first.
 
     One round trip; a site may show nobody the jobs of others. Raises RlxError where Slurm does not answer.
     """
-    return parse_jobs(supervisor.call(place, "jobs", partition, timeout_s=DEADLINE_S))
+    return parse_jobs(
+        supervisor.call(place, "jobs", NAME, slurm_of(site).partition, timeout_s=DEADLINE_S, scheduler=NAME)
+    )
 
 
 def parse_jobs(text: str) -> tuple[QueuedJob, ...]:

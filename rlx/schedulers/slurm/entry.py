@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.hosts.inventory.host_yaml import Reader
-from rlx.plan import Slurm
+from rlx.plan import to_jsonable
+from rlx.schedulers.slurm.settings import Slurm, settings_of
 
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}"
 _WORDS = rf"{_WORD}(,{_WORD})*"
@@ -74,8 +75,23 @@ def slurm_problem(slurm: Slurm) -> str:
     return next(found, "")
 
 
-def read_slurm(reader: Reader, node: Any, key: str) -> Slurm | None:
-    """The map; what is wrong with it is left with the reader."""
+def device(settings: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Return the kind of device that a job may ask for, and how many a node has."""
+    return settings_of(settings).device
+
+
+def words(settings: Mapping[str, Any]) -> str:
+    """Say where runs are submitted to."""
+    return f"the Slurm partition {settings_of(settings).partition}"
+
+
+def read(reader: Reader, node: Any, key: str) -> Mapping[str, Any] | None:
+    """Read the map; what is wrong with it is left with the reader."""
+    slurm = _read_slurm(reader, node, key)
+    return None if slurm is None else to_jsonable(slurm)
+
+
+def _read_slurm(reader: Reader, node: Any, key: str) -> Slurm | None:
     if node.id != "mapping":
         reader.complain(node, key, "must be a map such as {partition: npu, gres: npu:8}")
         return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
 from rlx.hosts.inventory.image_entry import request_problem
-from rlx.plan import Image, LaunchPlan, PlannedFile, Slurm
-from rlx.plan.run_dir import DOCKER_FILE, SLURM_FILE
+from rlx.plan import Image, LaunchPlan, PlannedFile
+from rlx.plan.run_dir import DOCKER_FILE
 from rlx.schedulers.slurm.entry import sbatch_options, slurm_problem
+from rlx.schedulers.slurm.settings import Slurm, slurm_of
 
 _NUMBERS = (
     "Slurm chooses the devices of a job: leave out --devices, or name how many; a back-end that takes those from 0 "
@@ -18,14 +19,10 @@ _PLAN_AGAIN = "write the plan again"
 _NOT_IN_A_PATH = "%\\"
 
 
-def request(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
-    """The file with one option a line, and the one that says of what its container is made; none for what is no job."""
-    slurm = plan.site.slurm
-    if slurm is None:
-        return ()
-    job = PlannedFile(SLURM_FILE, "".join(f"{option}\n" for option in _options(plan, slurm)))
+def files(plan: LaunchPlan) -> tuple[PlannedFile, ...]:
+    """Return the file that says of what the job's container is made, where it is in one."""
     image = plan.site.job_image
-    return (job, PlannedFile(DOCKER_FILE, _container(image))) if image else (job,)
+    return (PlannedFile(DOCKER_FILE, _container(image)),) if image else ()
 
 
 def _container(image: Image) -> str:
@@ -33,7 +30,9 @@ def _container(image: Image) -> str:
     return "\n".join([*lines, *(f"mount {mount}" for mount in image.mounts), ""])
 
 
-def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
+def options(plan: LaunchPlan) -> list[str]:
+    """Return the options of sbatch."""
+    slurm = slurm_of(plan.site)
     gres = slurm.gres_of(plan.devices) if plan.device_kind != "cpu" else None
     return [
         f"--partition={slurm.partition}",
@@ -46,23 +45,19 @@ def _options(plan: LaunchPlan, slurm: Slurm) -> list[str]:
     ]
 
 
-def check_request(plan: LaunchPlan) -> None:
-    """Raises UsageError for a run that cannot be a job; a plan may come from a file."""
-    site = plan.site
-    if site.slurm is None:
-        if site.job_image is not None:
-            raise UsageError(f"{plan.run_name}: its image is for a job, and {site.host} has no Slurm", _PLAN_AGAIN)
-        return
-    if problem := slurm_problem(site.slurm) or (site.job_image and request_problem(site.job_image)):
+def check(plan: LaunchPlan) -> None:
+    """Raise UsageError for a run that cannot be a job; a plan may come from a file."""
+    site, slurm = plan.site, slurm_of(plan.site)
+    if problem := slurm_problem(slurm) or (site.job_image and request_problem(site.job_image)):
         raise UsageError(f"{plan.run_name}: {problem}", f"rlx hosts show {site.host} names the file of its entry")
     if site.container is not None:
         raise UsageError(f"{plan.run_name}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
-    if plan.device_list and not _is_whole_node(plan, site.slurm):
+    if plan.device_list and not _is_whole_node(plan, slurm):
         raise UsageError(f"{plan.run_name}: devices are named by their numbers", _NUMBERS)
     if any(worker.site != site for worker in plan.workers):
         raise UsageError(f"{plan.run_name}: some of its nodes are not of {site.host}", _PLAN_AGAIN)
-    if plan.device_kind != "cpu" and site.slurm.gres is None:
-        entry = f"slurm: {{partition: {site.slurm.partition}, gres: {plan.device_kind}:COUNT}}"
+    if plan.device_kind != "cpu" and slurm.gres is None:
+        entry = f"slurm: {{partition: {slurm.partition}, gres: {plan.device_kind}:COUNT}}"
         raise UsageError(f"{plan.run_name} needs {plan.device_kind}, and the entry of {site.host} names no gres", entry)
     if any(character in site.root for character in _NOT_IN_A_PATH):
         raise UsageError(f"the root {site.root!r} has a % or a backslash, which Slurm reads", "choose another root")

@@ -1,9 +1,14 @@
-"""Slurm: how runs are submitted on a host that is a login node."""
+"""The settings of Slurm in a host's entry: how runs are submitted there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
+
+from rlx.plan import Batch, Site, from_jsonable, to_jsonable
+
+NAME = "slurm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +39,18 @@ class Slurm:
 
 
 _KINDS = {"gpu": "cuda"}
+
+
+def settings_of(settings: Mapping[str, Any]) -> Slurm:
+    """Read the settings of an entry or a plan. Raises UsageError for what is none, as a plan from a file may hold."""
+    return from_jsonable(Slurm, dict(settings), NAME)
+
+
+def slurm_of(site: Site) -> Slurm:
+    """Return the settings of a site whose scheduler is Slurm. Raises UsageError as `settings_of` does."""
+    return settings_of(site.batch.settings if site.batch else {})
+
+
+def batch_of(slurm: Slurm) -> Batch:
+    """Return the settings as a host and a site hold them."""
+    return Batch(NAME, to_jsonable(slurm))

@@ -1,6 +1,5 @@
 # ---- Slurm ---------------------------------------------------------------------------------------------------------
-# A run whose directory has a file `slurm` is a job: the file has the options of sbatch, one a line, and this host is a
-# login node, which sees the directory and none of the processes. `job` says which job it is, and when it was submitted.
+# What is asked of it are options of sbatch, one a line.
 #
 # A job is known by its comment, which names run and attempt: a controller that was killed forgets the last seconds, and gives
 # their numbers again. The run's own record of its end goes before what Slurm says of it: who traps the signal can let a
@@ -19,15 +18,6 @@ NODE_FAILED_S=15 # Ray notices within 10 s that a node is gone, and says more of
 BEATS_S=60 # a supervisor writes every 5 s; a file server may tell others of it as late as this
 NODES_END_S=20 # how long the other nodes take to see that the head is gone
 
-in_slurm() { [ -f "$1/$SLURM_FILE" ]; }
-
-# find_job RUN: in JOB, the number that its job had when it was submitted; fails if none is noted.
-find_job() {
-    JOB=
-    [ -f "$1/$JOB_FILE" ] && { read -r JOB _ <"$1/$JOB_FILE"; } 2>/dev/null || return 1
-    case $JOB in '' | *[!0-9]*) JOB='' && return 1 ;; esac
-}
-
 # ask_slurm SECONDS JOBS: in ANSWER, a line a job: `number|state|reason|start|nodes|submitted|comment`, times in seconds
 # since 1970. Fails where Slurm does not answer; ANSWER then says why.
 ask_slurm() {
@@ -41,56 +31,21 @@ ask_slurm() {
     return "$slurm_code"
 }
 
-# name_job ID: in NAME, what Slurm calls the job of the attempt that find_attempt has found; `@` is in no id.
-name_job() {
-    NAME=$1
-    [ "$newest" -eq 1 ] || NAME=$1@$newest
-}
-
-# find_head ID: in HEAD, the run that this is a node of; itself, unless it is a further one.
-find_head() {
-    case $1 in *-node[0-9]*) HEAD=${1##*-node} ;; *) HEAD=$1 && return ;; esac
-    case $HEAD in *[!0-9]*) HEAD=$1 ;; *) HEAD=${1%-node*} ;; esac
-}
-
-# of_nodes COMMAND: once with each directory of $run: its own, and those of the other nodes of its job.
-of_nodes() {
-    for part in "$run" "$run"-node[0-9]*; do
-        [ "$part" = "$run" ] || in_slurm "$part" || continue
-        "$1" "$part"
-    done
-}
-
 # ---- submit
 
-# submit_job: the newest attempt of $run becomes a job, unless it is one already.
-submit_job() {
-    find_job "$run" && return
-    find_attempt "$run"
-    name_job "$id"
-    command -v sbatch >/dev/null || take_back "there is no sbatch on the PATH of this host: it is no login node of Slurm"
-    # A launch that was cut off may have submitted it, and noted nothing.
-    [ -n "$fresh" ] || find_submitted
-    [ -n "$JOB" ] || start_job
-    # The head's last: it says that the job is noted.
-    for part in "$run"-node[0-9]* "$run"; do
-        [ ! -d "$part" ] || note_job "$part"
-    done
-    outcome=started
-}
-
-note_job() { put "$1/$JOB_FILE" "$JOB $(date +%s)" || take_back "cannot write to $1"; }
-
-find_submitted() {
+slurm_find() {
     ask_slurm "$SLURM_S" "--user=$(id -un)" || take_back "Slurm cannot be asked whether $id is a job already: $ANSWER"
     JOB=$(printf '%s\n' "$ANSWER" | grep -F "|rlx:$NAME" | grep -E "\|rlx:$NAME\$" | cut -d'|' -f1 | tail -n 1)
 }
 
 # What a job gets of this session is what a holder gets, and not the limits of a login node.
-start_job() {
+slurm_submit() {
+    command -v sbatch >/dev/null || take_back "there is no sbatch on the PATH of this host: it is no login node of Slurm"
     set -- --parsable "--comment=rlx:$NAME" "--job-name=$NAME" --chdir=/ "--output=$run/$HOLDER_LOG_FILE" --open-mode=append \
         --no-requeue --propagate=NONE
-    while read -r option; do set -- "$@" "$option"; done <"$run/$SLURM_FILE"
+    while read -r option; do set -- "$@" "$option"; done <<REQUEST
+$(request_of "$run")
+REQUEST
     said=$(timeout "$SLURM_S" sbatch "$@" "$run/$SUPERVISE_FILE" job "$run" "$kind" "$wanted" 2>&1 </dev/null 5<&-) ||
         take_back "sbatch: $(printf %s "$said" | tail -n 3)"
     JOB=$(printf '%s\n' "$said" | grep -xE '[0-9]+(;.*)?' | cut -d';' -f1)
@@ -99,11 +54,9 @@ start_job() {
 
 # ---- the job
 
-# job RUN KIND WANTED: the script of the job, on its first node.
-job() {
-    run=$1 kind=$2 wanted=$3
-    cd /
-    sees_run
+slurm_job() {
+    JOB_ID=$SLURM_JOB_ID
+    JOB_MEMORY_MB=${SLURM_MEM_PER_NODE:-$((${SLURM_MEM_PER_CPU:-0} * ${SLURM_CPUS_ON_NODE:-0}))}
     find_attempt "$run"
     find_granted
     prepare_container
@@ -115,17 +68,15 @@ job() {
     exit "$code"
 }
 
-sees_run() { [ -d "$run" ] || fail "$NODE does not see $run: the root of this host must lie on the file system of all nodes"; }
-
 # ---- the other nodes of a job
-# Each has a run directory and a supervisor of its own, as on hosts of their own. One step of the job starts them all.
-
-# node RUN KIND WANTED: the task of that step on one of them.
-node() {
+# One step of the job starts them all. slurm_node RUN KIND WANTED: the task of that step on one of them.
+slurm_node() {
     run=$1-node$((SLURM_PROCID + 1))
-    sees_run
+    [ -d "$run" ] || fail "$NODE does not see $run: the root of this host must lie on the file system of all nodes"
     exec >>"$run/$HOLDER_LOG_FILE" 2>&1
-    job "$run" "$2" "$3"
+    kind=$2 wanted=$3
+    cd /
+    slurm_job
 }
 
 # find_address: in ADDRESS, where the others reach this node: as Slurm itself does. Its name may mean 127.0.1.1 here.
@@ -143,16 +94,8 @@ tell_address() {
     put "$1/$CLUSTER_FILE" "$node $nodes $ADDRESS:${head##*:} $ray_tmp"
 }
 
-# start_nodes: on the head alone.
-start_nodes() {
-    attendant=
-    in_slurm "$run" && [ "$nodes" -gt 1 ] && [ "$node" -eq 0 ] || return 0
-    attend_nodes &
-    attendant=$!
-}
-
-# attend_nodes: as long as they run; one that fails, or is killed, ends the run. Each is given all that the job has there.
-attend_nodes() {
+# slurm_attend: as long as they run; one that fails, or is killed, ends the run. Each is given all that the job has there.
+slurm_attend() {
     others=$((nodes - 1))
     # What a plugin of the site has set counts the devices of this node; srun would hand it on to the others.
     unset ASCEND_RT_VISIBLE_DEVICES ASCEND_VISIBLE_DEVICES NPU_DEVICE_ORDINAL CUDA_VISIBLE_DEVICES
@@ -192,8 +135,6 @@ end_nodes() {
     of_nodes forget_secrets
 }
 
-forget_secrets() { rm -f "$1/$ENV_FILE"; }
-
 # ---- its devices
 
 # find_granted: in GRANTED, the devices of this job on this node, as the run must call them; empty where they are the
@@ -226,7 +167,7 @@ check_granted() {
     [ "$count" -eq "$wanted" ] || PROBLEM="the run needs $wanted $kind device(s), and $2 names $count of job $SLURM_JOB_ID on $NODE: $1"
 }
 
-refuse_job() {
+slurm_refuse() {
     put "$STATE/$CUT_FILE" "$CAUSE $SLURM_JOB_ID"
     case $CAUSE in devices) cause=RLX593 ;; *) cause=RLX589 ;; esac
     give_up 78 "$cause $PROBLEM"
@@ -235,7 +176,7 @@ refuse_job() {
 # find_indices: in INDICES, those of this node, from `Nodes=n[1-2] … GRES=npu:910B3:2(IDX:0,4-5)`; a node is asked for
 # its own, since another one's differ.
 find_indices() {
-    name=$(sed -n 's/^--gres=\([^:]*\):.*/\1/p' "$run/$SLURM_FILE")
+    name=$(sed -n 's/^--gres=\([^:]*\):.*/\1/p' "$run/$REQUEST_FILE")
     INDICES=$(timeout "$SLURM_S" scontrol show job --details "$SLURM_JOB_ID" | grep -oE '^ *Nodes=[^ ]+ .*GRES=[^ ]+' | while read -r nodes words; do
         scontrol show hostnames "${nodes#Nodes=}" | grep -qxF "${SLURMD_NODENAME:-$NODE}" || continue
         printf '%s\n' "${words##*GRES=}" | grep -oE "(^|,)${name:-$kind}(:[^(:,]+)*\(IDX:[^)]*\)" | sed 's/.*IDX://; s/)$//' | tr ',' '\n' |
@@ -257,10 +198,10 @@ confined() {
 
 # ---- how a job ends
 
-# note_cut: into `cut`, why Slurm ended the run: limit, preempted, cancelled or signal. It told the run by a signal that
+# slurm_note_cut: into `cut`, why Slurm ended the run: limit, preempted, cancelled or signal. It told the run by a signal that
 # says nothing more, and forgets the job in time.
-note_cut() {
-    in_slurm "$run" && [ -n "${SLURM_JOB_ID-}" ] && [ ! -e "$run/$STOP_FILE" ] && [ ! -e "$STATE/$CUT_FILE" ] || return 0
+slurm_note_cut() {
+    [ -n "${SLURM_JOB_ID-}" ] && [ ! -e "$run/$STOP_FILE" ] && [ ! -e "$STATE/$CUT_FILE" ] || return 0
     case $1-$(timeout 5 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) in
         *JobState=NODE_FAIL* | *Reason=NodeDown*) why=down ;;
         limit-* | *Reason=TimeLimit*) why=limit ;;
@@ -290,29 +231,24 @@ cut_words() {
 
 # ---- facts
 
-# For runs that are jobs and have recorded no end: `slurm silent <complaint>`, or a line a job that Slurm knows,
-# `squeue …` as ask_slurm has it, or `sacct …` in the same form, but with the job's name at its end; with a job whose node was
-# given up, `node <name> <state>`. `silent` is of those that have no other line.
-report_jobs() {
-    JOBS='' NUMBERS_OF_JOBS=''
-    for id in $RUNS; do
-        find_job "$root/runs/$id" || continue
-        find_attempt "$root/runs/$id"
-        [ -e "$STATE/$EXIT_FILE" ] || JOBS="$JOBS $id=$JOB" NUMBERS_OF_JOBS="$NUMBERS_OF_JOBS,$JOB"
-    done
-    [ -n "$JOBS" ] || return 0
+# `slurm silent <complaint>`, or a line a job that Slurm knows, `slurm squeue …` as ask_slurm has it, or `slurm sacct …` in
+# the same form, but with the job's name at its end; with a job whose node was given up, `slurm node <name> <state>`.
+# `silent` is of those that have no other line.
+slurm_report() {
+    NUMBERS_OF_JOBS=
+    for pair in $JOBS; do NUMBERS_OF_JOBS="$NUMBERS_OF_JOBS,${pair#*=}"; done
     ask_slurm "$REPORT_SLURM_S" "--jobs=${NUMBERS_OF_JOBS#,}" || { printf 'slurm silent %s\n' "$ANSWER" | head -n 1 && return; }
     printf '%s\n' "$ANSWER" | lines_of squeue
     accounted=$(report_accounted)
     [ -z "$accounted" ] || printf '%s\n' "$accounted"
     # What runs on a node that was given up ends when the node is back.
     case "$ANSWER$accounted" in
-        *'|NODE_FAIL|'*) timeout "$REPORT_SINFO_S" sinfo --noheader --Node --format='node %N %T' 2>/dev/null </dev/null ;;
+        *'|NODE_FAIL|'*) timeout "$REPORT_SINFO_S" sinfo --noheader --Node --format='slurm node %N %T' 2>/dev/null </dev/null ;;
     esac
 }
 
 # lines_of PROGRAM: what it says of jobs, and not what it complains of beside that.
-lines_of() { sed -n "s/^[0-9][0-9]*|/$1 &/p"; }
+lines_of() { sed -n "s/^[0-9][0-9]*|/slurm $1 &/p"; }
 
 # Slurm forgets a job minutes after its end; its accounting, where there is one, does not. It keeps comments only where the
 # site wants them, and names always.
@@ -342,9 +278,9 @@ report_unaccounted() {
     esac
 }
 
-# jobs PARTITION: those of everybody that have not ended, a line a job, the highest priority first:
+# slurm_jobs PARTITION: those of everybody that have not ended, a line a job, the highest priority first:
 # `number|state|user|nodes|devices of each|submitted|start|end|node names|reason|comment|name`.
-jobs() {
+slurm_jobs() {
     said=$(SLURM_TIME_FORMAT=%s timeout "$QUEUE_S" squeue --noheader "--partition=$1" --sort=-p,i \
         --states=PENDING,CONFIGURING,RUNNING,SUSPENDED,STOPPED,COMPLETING \
         --format='%i|%T|%u|%D|%b|%V|%S|%e|%N|%r|%k|%j' 2>&1) ||
@@ -354,8 +290,8 @@ jobs() {
 
 # ---- cancel
 
-# stop_job: ends the job of $run, and waits until Slurm says that it is over. No node of it goes on without the others.
-stop_job() {
+# slurm_stop: ends the job of $run, and waits until Slurm says that it is over. No node of it goes on without the others.
+slurm_stop() {
     find_head "$run"
     run=$HEAD
     find_job "$run"
@@ -363,17 +299,17 @@ stop_job() {
     of_nodes mark_stopped
     find_attempt "$run"
     look_at_job
-    if is_job; then
+    if goes_on; then
         # Only the supervisor, which passes it on: a second SIGTERM makes some programs drop their orderly end.
         [ "$JOB_STATE" != RUNNING ] || { tell_job --batch --signal=TERM && await_job "$grace"; } || :
-        ! is_job || { tell_job && tell_job --full --signal=KILL && await_job "$SLURM_S"; } ||
+        ! goes_on || { tell_job && tell_job --full --signal=KILL && await_job "$SLURM_S"; } ||
             fail "Slurm has not ended job $JOB ($JOB_STATE): its node may be down, and what it started there may run on"
         of_nodes record_stopped
     fi
     of_nodes forget_secrets
     find_attempt "$run"
     nothing_left
-    [ -z "$JOB" ] || printf 'job %s\n' "$JOB"
+    [ -z "$JOB" ] || printf 'job Slurm job %s\n' "$JOB"
 }
 
 mark_stopped() {
@@ -399,7 +335,7 @@ look_at_job() {
     case $ANSWER in "$JOB|"*"|rlx:$NAME") JOB_STATE=${ANSWER#*|} && JOB_STATE=${JOB_STATE%%|*} ;; esac
 }
 
-is_job() {
+goes_on() {
     case $JOB_STATE in
         PENDING | RUNNING | SUSPENDED | COMPLETING | CONFIGURING | STOPPED | SIGNALING | STAGE_OUT | RESIZING | REQUEUE*) ;;
         *) return 1 ;;
@@ -411,7 +347,7 @@ tell_job() { timeout "$SLURM_S" scancel "$@" "$JOB" 2>/dev/null || :; }
 await_job() {
     clock
     until_s=$((NOW + $1))
-    while look_at_job && is_job; do
+    while look_at_job && goes_on; do
         clock
         [ "$NOW" -lt "$until_s" ] || return 1
         nap "$SLURM_POLL_S"
@@ -420,15 +356,15 @@ await_job() {
 
 # ---- retry
 
-# check_job_is_over: fails where Slurm may run the newest attempt of $run, or what ran there still writes. Whoever began
+# slurm_over: fails where Slurm may run the newest attempt of $run, or what ran there still writes. Whoever began
 # it may have been cut off before its job was noted.
-check_job_is_over() {
+slurm_over() {
     asked=
     name_job "$id"
-    find_job "$run" || find_submitted
+    find_job "$run" || slurm_find
     [ -z "$JOB" ] || [ -e "$run/$JOB_FILE" ] || note_job "$run"
     look_at_job
-    if is_job && { [ ! -e "$STATE/$EXIT_FILE" ] || ! await_job "$SLURM_S"; }; then
+    if goes_on && { [ ! -e "$STATE/$EXIT_FILE" ] || ! await_job "$SLURM_S"; }; then
         fail "it is not over: Slurm job $JOB is $JOB_STATE; rlx stop $id"
     fi
     [ -e "$STATE/$EXIT_FILE" ] || ! beats || fail "it is not over: it wrote within the last $BEATS_S s, whatever Slurm says"

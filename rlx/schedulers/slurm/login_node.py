@@ -1,12 +1,16 @@
-"""Findings on Slurm, for a host that is its login node."""
+"""Ask a login node of Slurm what a launch needs, and conclude from its answers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
-from rlx.plan import Finding, Severity, Slurm
+from rlx.plan import Finding, Severity, Site
 from rlx.preflight.probing.examined import Examined, folders
-from rlx.preflight.probing.probe import Facts
+from rlx.preflight.probing.probe import Facts, Question
+from rlx.schedulers.slurm.entry import sbatch_options
+from rlx.schedulers.slurm.settings import Slurm, slurm_of
+from rlx.schedulers.slurm.slurm_answers import SLURM
 
 _NEEDED = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 _AWAY = ("down", "drain", "fail", "maint", "unk", "boot", "power", "inval", "future")
@@ -14,10 +18,33 @@ _LOCAL_FILE_SYSTEMS = frozenset({"ext2/ext3", "ext4", "xfs", "btrfs", "zfs", "ov
 _ENTRY = "correct slurm in the entry of this host: rlx hosts show {} names the file"
 
 
-def slurm(examined: Examined) -> Iterator[Finding]:
+def questions(site: Site) -> list[Question]:
+    """Ask Slurm, which is told what a job of the host's entry asks for."""
+    slurm = slurm_of(site)
+    gres = [f"--gres={slurm.gres}"] if slurm.gres else []
+    return [Question(SLURM, (slurm.partition, *gres, *sbatch_options(slurm)))]
+
+
+def rows(examined: Examined) -> Iterator[tuple[str, str]]:
+    """Return the version of Slurm and the state of the partition."""
+    if not (found := examined.host.of(SLURM.name)):
+        return
+    yield "Slurm", found["silence"] or found["version"] or "not here"
+    states = Counter(node["state"] for node in found["nodes"])
+    nodes = ", ".join(f"{count} {state}" for state, count in states.items()) or "no node"
+    yield "partition", f"{slurm_of(examined.site).partition} ({found['state'] or 'unknown'}): {nodes}"
+
+
+def findings(examined: Examined) -> Iterator[Finding]:
     """Tell whether jobs can be submitted, and whether the partition has what they ask for."""
-    wanted, found, host = examined.site.slurm, examined.host.of("slurm"), examined.site.host
-    if wanted is None or not found:
+    yield from _slurm(examined)
+    yield from _shared_root(examined)
+    yield from _own_container(examined)
+
+
+def _slurm(examined: Examined) -> Iterator[Finding]:
+    wanted, found, host = slurm_of(examined.site), examined.host.of(SLURM.name), examined.site.host
+    if not found:
         return
     if missing := [tool for tool in _NEEDED if tool not in found["tools"]]:
         message = f"missing on the PATH of a command over ssh: {', '.join(missing)}"
@@ -84,7 +111,7 @@ def _count(node: Facts, name: str) -> int:
     return sum(count for kind, count in kinds if kind == name or kind.partition(":")[0] == name)
 
 
-def own_container(examined: Examined) -> Iterator[Finding]:
+def _own_container(examined: Examined) -> Iterator[Finding]:
     """Say that nobody has seen what is in the image, since no node is asked."""
     image, host = examined.site.job_image, examined.site.host
     if image is None:
@@ -94,11 +121,9 @@ def own_container(examined: Examined) -> Iterator[Finding]:
     yield Finding("RLX589", Severity.NOTE, message, fix, host)
 
 
-def shared_root(examined: Examined) -> Iterator[Finding]:
+def _shared_root(examined: Examined) -> Iterator[Finding]:
     """Tell whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
     site = examined.site
-    if site.slurm is None:
-        return
     for folder in folders(examined.host):
         if folder["path"] == site.root and folder["type"] in _LOCAL_FILE_SYSTEMS:
             message = f"{site.root} lies on {folder['type']} of the login node: other nodes may not see it"

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlx.plan import RunState
 from rlx.runs.duration import moment
-
-HEARTBEAT_GRACE_S = 60.0
-"""A supervisor writes every 5 s; a file server may tell others of it as late as this."""
 
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
 DEVICES_ID, CANCELLED_ID, CONTAINER_ID = "RLX593", "RLX594", "RLX589"
@@ -51,6 +48,52 @@ class Job:
     @property
     def runs(self) -> bool:
         return self.state in _RUNS
+
+    def state_before_start(self, *, just_sent: bool) -> RunState:
+        """Conclude about a run whose script has not begun."""
+        if self.waits:
+            return RunState.QUEUED
+        if self.runs or (just_sent and not self.state):
+            return RunState.STARTING
+        if self.silence:
+            return RunState.UNREACHABLE
+        return RunState.STOPPED if self.state == _CANCELLED else RunState.LOST
+
+    def state_without_record(self, *, lives: bool) -> RunState | None:
+        """Conclude about a run that began and has recorded no end; None: it runs.
+
+        `lives`: its supervisor has written a moment ago, whatever Slurm says. Slurm gives up a node that does not
+        answer, and what runs there runs on: nobody may call that lost, because then it would be started a second time.
+        """
+        if self.runs or lives:
+            return None
+        if self.silence or (self.state == _NODE_FAIL and not self.is_back):
+            return RunState.UNREACHABLE
+        return RunState.STOPPED if self.state == _CANCELLED else RunState.LOST
+
+    def detail(self, state: RunState, *, started: bool, stop_asked: bool) -> str:
+        """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all.
+
+        `stop_asked`: by `rlx stop`, which may have been cut off before it had recorded an end.
+        """
+        known = f"Slurm job {self.number}"
+        if self.silence:
+            return self.silence
+        if state is RunState.QUEUED:
+            expected = f", expected start {moment(self.start)}" if self.start else ""
+            return f"{known} waits: {self.reason or 'no reason given'}{expected}"
+        if state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+            return "" if self.runs or not self.state else f"{known} is {self.state} for Slurm, and the run still writes"
+        if self.state == _NODE_FAIL and not self.is_back:
+            return (
+                f"{NODE_ID} Slurm gave up {self.nodes or 'the node'} of job {self.number}: what runs there may run on"
+            )
+        end = f"{known} was cancelled" if stop_asked and self.state == _CANCELLED else _detail_of_end(known, self)
+        return end if started else f"never started: {end}"
+
+    def cut_words(self, cut: str) -> str:
+        """Say why Slurm told the run to end, by what its supervisor noted then."""
+        return _CUTS.get(cut, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +145,21 @@ class Answers:
     silence: str = ""
 
 
+def read_answers(lines: Sequence[str]) -> Answers:
+    """Read what a report says of Slurm: `squeue …`, `sacct …`, `node NAME STATE`, `silent WHY`."""
+    answers = Answers()
+    for line in lines:
+        kind, _, text = line.partition(" ")
+        if kind in ("squeue", "sacct"):
+            answers.lines.append(parse_line(text, of_sacct=kind == "sacct"))
+        elif kind == "node":
+            name, state = text.split()[:2]
+            answers.nodes[name] = state
+        elif kind == "silent":
+            answers.silence = text or "no reason given"
+    return answers
+
+
 def find_job(run_id: str, attempt: int, number: str, created: float, answers: Answers) -> Job:
     """Find the job of an attempt of a run among these: by its comment, since Slurm may give a number again.
 
@@ -144,49 +202,6 @@ def _is_of(line: Line, number: str, created: float) -> bool:
     return line.job.number == number and line.submitted is not None and abs(line.submitted - created) < _SUBMIT_GRACE_S
 
 
-def state_before_start(job: Job, *, just_sent: bool) -> RunState:
-    """Conclude about a run whose script has not begun."""
-    if job.waits:
-        return RunState.QUEUED
-    if job.runs or (just_sent and not job.state):
-        return RunState.STARTING
-    if job.silence:
-        return RunState.UNREACHABLE
-    return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
-
-
-def state_without_record(job: Job, *, lives: bool) -> RunState | None:
-    """Conclude about a run that began and has recorded no end; None: it runs.
-
-    `lives`: its supervisor has written a moment ago, whatever Slurm says. Slurm gives up a node that does not answer,
-    and what runs there runs on: nobody may call that lost, because then it would be started a second time.
-    """
-    if job.runs or lives:
-        return None
-    if job.silence or (job.state == _NODE_FAIL and not job.is_back):
-        return RunState.UNREACHABLE
-    return RunState.STOPPED if job.state == _CANCELLED else RunState.LOST
-
-
-def detail_of(job: Job, state: RunState, *, started: bool, stop_asked: bool) -> str:
-    """Say what a person must know of the job of a run that has recorded no end; empty if the state says it all.
-
-    `stop_asked`: by `rlx stop`, which may have been cut off before it had recorded an end.
-    """
-    known = f"Slurm job {job.number}"
-    if job.silence:
-        return job.silence
-    if state is RunState.QUEUED:
-        expected = f", expected start {moment(job.start)}" if job.start else ""
-        return f"{known} waits: {job.reason or 'no reason given'}{expected}"
-    if state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
-        return "" if job.runs or not job.state else f"{known} is {job.state} for Slurm, and the run still writes"
-    if job.state == _NODE_FAIL and not job.is_back:
-        return f"{NODE_ID} Slurm gave up {job.nodes or 'the node'} of job {job.number}: what runs there may run on"
-    end = f"{known} was cancelled" if stop_asked and job.state == _CANCELLED else _detail_of_end(known, job)
-    return end if started else f"never started: {end}"
-
-
 def _detail_of_end(known: str, job: Job) -> str:
     if job.state == _CANCELLED:
         return f"{CANCELLED_ID} {known} was cancelled, not by rlx stop"
@@ -199,7 +214,7 @@ def _detail_of_end(known: str, job: Job) -> str:
 
 _ENDS: Mapping[str, str] = {"TIMEOUT": f"{LIMIT_ID} ", "DEADLINE": f"{LIMIT_ID} ", "PREEMPTED": f"{PREEMPTED_ID} "}
 
-CUTS: Mapping[str, str] = {
+_CUTS: Mapping[str, str] = {
     "limit": f"{LIMIT_ID} ended at the time limit of its Slurm job",
     "preempted": f"{PREEMPTED_ID} preempted by Slurm",
     "cancelled": f"{CANCELLED_ID} its Slurm job was cancelled, not by rlx stop",

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.preflight.probing.probe import Probe, number
+from rlx.resources import payload_below
 
 _DEVICES = re.compile(r"(?:^|,)([A-Za-z]\w*)(?::([\w.-]*[A-Za-z][\w.-]*))?:(\d{1,4})")
 _STATE = re.compile(r"\bState=(\S+)")
@@ -50,4 +51,4 @@ def _node(name: str, state: str, gres: str, reason: str) -> dict[str, Any]:
     return {"name": name, "state": state, "devices": devices, "reason": "" if reason == "none" else reason}
 
 
-SLURM = Probe("slurm", Path(__file__).with_name("payload") / "probe.sh", parse_slurm, limit_s=25)
+SLURM = Probe("slurm", payload_below(Path(__file__).parent) / "probe.sh", parse_slurm, limit_s=25)

@@ -1,0 +1,11 @@
+"""Ask a host who has its devices, and who waits for them."""
+
+from __future__ import annotations
+
+from rlx.plan import Place, Site
+from rlx.runs import Leases, look_at_leases
+
+
+def capacity(place: Place, site: Site) -> Leases:
+    """Return the leases of the host, in one round trip. Raises HostError."""
+    return look_at_leases(place, site.leases)

@@ -1,0 +1,1 @@
+"""Schedulers: the registry, and one of another distribution."""

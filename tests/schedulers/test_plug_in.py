@@ -1,0 +1,119 @@
+"""A scheduler that another distribution brings, by a folder and an entry point, with real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rlx.hosts.inventory.host_files import user_file
+from tests.conftest import REPOSITORY
+from tests.runs.toys import until
+
+Rlx = Callable[..., "subprocess.CompletedProcess[str]"]
+HOSTS = """
+hosts:
+  local: {at_once: {queue: main}}
+  other: {ssh: me@other, root: /elsewhere}
+"""
+
+
+@pytest.fixture
+def plug_in(tmp_path: Path) -> Path:
+    """A folder of installed distributions, with the one that brings `at_once`."""
+    folder = tmp_path / "site"
+    install(folder, "at_once = tests.schedulers.at_once\n")
+    return folder
+
+
+def install(folder: Path, points: str) -> None:
+    info = folder / "plug_in-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-in\nVersion: 1.0\n", encoding="utf-8")
+    (info / "entry_points.txt").write_text(f"[rlx.schedulers]\n{points}", encoding="utf-8")
+
+
+@pytest.fixture
+def rlx(plug_in: Path) -> Rlx:
+    """`rlx` in a process that has the distribution on its path."""
+    user_file().parent.mkdir(parents=True, exist_ok=True)
+    user_file().write_text(HOSTS, encoding="utf-8")
+
+    def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": f"{plug_in}:{REPOSITORY}"}
+        done = subprocess.run(
+            [sys.executable, "-m", "rlx", *words],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            encoding="utf-8",
+            timeout=120,
+        )
+        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
+
+
+def state(rlx: Rlx) -> str:
+    (row,) = json.loads(rlx("status", "--json").stdout)["runs"]
+    return str(row["state"])
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "train.sh"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_a_run_is_launched_seen_stopped_and_begun_again(rlx: Rlx, tmp_path: Path) -> None:
+    work = script(tmp_path, f"echo begun\nuntil [ -e {tmp_path}/go ]; do sleep 0.1; done\n")
+    run_id = rlx("launch", "--script", work, "--name", "toy", "--host", "local", "-y").stdout.strip()
+    until(lambda: "begun" in rlx("logs", run_id).stdout, "it runs")
+    assert state(rlx) in ("starting", "running")
+    (queue,) = json.loads(rlx("queue", "--json").stdout)["hosts"]
+    assert [job["run_id"] for job in queue["jobs"]] == [run_id]
+    assert "at once is over" in rlx("stop", run_id, "--grace", "1").stdout
+    assert state(rlx) == "stopped"
+    rlx("retry", run_id)
+    (tmp_path / "go").touch()
+    assert "finished" in rlx("wait").stdout
+    assert "queue" in rlx("doctor", "local").stdout
+
+
+def test_an_entry_is_read_by_the_plug_in(rlx: Rlx) -> None:
+    hosts = {host["name"]: host for host in json.loads(rlx("hosts", "list", "--json").stdout)["hosts"]}
+    assert hosts["local"]["batch"] == {"scheduler": "at_once", "settings": {"queue": "main"}}
+    user_file().write_text(HOSTS.replace("queue: main", "line: main"), encoding="utf-8")
+    assert "hosts.local.at_once.line: unknown key" in rlx("hosts", "list", code=2).stderr
+
+
+def test_a_broken_plug_in_costs_its_host_alone(rlx: Rlx, plug_in: Path, tmp_path: Path) -> None:
+    install(plug_in, "at_once = broken_package\n")
+    (plug_in / "broken_package.py").write_text("raise ImportError('no such library')\n", encoding="utf-8")
+    assert "me@other" in rlx("hosts", "list").stdout
+    assert "/elsewhere" in rlx("hosts", "show", "other").stdout
+    said = rlx(
+        "launch", "--script", script(tmp_path, "true\n"), "--name", "toy", "--host", "local", "-y", code=1
+    ).stderr
+    assert "the scheduler at_once (broken_package" in said and "no such library" in said
+
+
+def test_a_plug_in_that_nobody_names_is_not_loaded(rlx: Rlx, plug_in: Path) -> None:
+    install(plug_in, "at_once = tests.schedulers.at_once\nother = broken_package\n")
+    (plug_in / "broken_package.py").write_text(f"open({str(plug_in / 'loaded')!r}, 'w')\n", encoding="utf-8")
+    rlx("hosts", "list")
+    rlx("status")
+    assert not (plug_in / "loaded").exists()
+
+
+def test_without_it_the_key_is_unknown(rlx: Rlx, plug_in: Path) -> None:
+    install(plug_in, "")
+    assert "hosts.local.at_once: unknown key" in rlx("hosts", "list", code=2).stderr
