@@ -105,6 +105,6 @@ def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
 
 def _words(row: Overview, hit: Any) -> tuple[str, ...]:
     lost = [LOST] if row.state is RunState.LOST else []
-    # Of a job that Slurm ended, its log may begin with what only followed from that, and have no word of it.
+    # Of a job that its scheduler ended, the log may begin with what only followed from that, and have no word of it.
     told = _ID.findall(row.observation.detail)
     return tuple(dict.fromkeys([*lost, *told, *([hit.id] if hit is not None else [])]))

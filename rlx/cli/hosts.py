@@ -83,6 +83,8 @@ def show(name: _Name, as_json: _Json = False) -> None:
         print_json({"host": _document(host)})
         return
     for key, value in (_document(host) | {"device": _device(host)}).items():
+        # As the entry has it: the scheduler's name is the key of its settings.
+        key, value = (value["scheduler"], value["settings"]) if key == "batch" and value else (key, value)
         print(f"{key:10} {_words(value)}")
 
 

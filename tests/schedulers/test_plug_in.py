@@ -91,6 +91,7 @@ def test_a_run_is_launched_seen_stopped_and_begun_again(rlx: Rlx, tmp_path: Path
 def test_an_entry_is_read_by_the_plug_in(rlx: Rlx) -> None:
     hosts = {host["name"]: host for host in json.loads(rlx("hosts", "list", "--json").stdout)["hosts"]}
     assert hosts["local"]["batch"] == {"scheduler": "at_once", "settings": {"queue": "main"}}
+    assert "at_once    queue=main\n" in rlx("hosts", "show", "local").stdout
     user_file().write_text(HOSTS.replace("queue: main", "line: main"), encoding="utf-8")
     assert "hosts.local.at_once.line: unknown key" in rlx("hosts", "list", code=2).stderr
 
