@@ -12,6 +12,7 @@ from rlx.plan.run_dir import SUPERVISE_FILE
 from rlx.resources import payload_folder
 from rlx.schedulers.registry import LEASES, PACKAGES, shell_parts
 
+_UNKNOWN_SCHEDULER = 3
 _SHARED = ("ask_docker.sh", "docker_run.sh")
 
 
@@ -50,6 +51,10 @@ def call(
     """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     sent = ScriptPart(script(scheduler).encode(), arguments)
     completed = run_part(transport_for(place), sent, timeout_s)
+    if completed.code == _UNKNOWN_SCHEDULER and scheduler in PACKAGES:
+        # A run of another distribution's scheduler, whose part is sent where it is asked for.
+        named = completed.out.decode(errors="replace").strip()
+        return call(place, *arguments, timeout_s=timeout_s, accept_codes=accept_codes, scheduler=named)
     return answer(place, arguments[0], completed, accept_codes)
 
 

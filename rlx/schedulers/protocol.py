@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from rlx.plan import RunState
 from rlx.schedulers.registry import name_of, part
 
 if TYPE_CHECKING:
-    from rlx.plan import Batch, Finding, LaunchPlan, PlannedFile, RunState, Site
+    from rlx.plan import Batch, Finding, LaunchPlan, PlannedFile, Site
 
 
 class EntryPart(Protocol):
@@ -57,6 +58,25 @@ class Job(Protocol):
 
     def cut_words(self, cut: str) -> str:
         """Say why the scheduler told the run to end, by the word that its supervisor noted; empty for no such word."""
+
+
+@dataclass(frozen=True, slots=True)
+class SilentJob:
+    """A job whose scheduler cannot be asked, and `why`."""
+
+    why: str
+
+    def state_before_start(self, *, just_sent: bool) -> RunState:
+        return RunState.STARTING if just_sent else RunState.UNREACHABLE
+
+    def state_without_record(self, *, lives: bool) -> RunState | None:
+        return None if lives else RunState.UNREACHABLE
+
+    def detail(self, state: RunState, *, started: bool, stop_asked: bool) -> str:
+        return self.why
+
+    def cut_words(self, cut: str) -> str:
+        return ""
 
 
 class FactsPart(Protocol):

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from rlx.errors import UsageError
 from rlx.hosts.inventory.host_files import user_file
+from rlx.runs import stop
 from tests.conftest import REPOSITORY
-from tests.runs.toys import until
+from tests.runs.toys import ended, see, start, toy_plan, until
 
 Rlx = Callable[..., "subprocess.CompletedProcess[str]"]
+AT_ONCE = "at_once = tests.schedulers.at_once\n"
 HOSTS = """
 hosts:
   local: {at_once: {queue: main}}
@@ -27,7 +31,7 @@ hosts:
 def plug_in(tmp_path: Path) -> Path:
     """A folder of installed distributions, with the one that brings `at_once`."""
     folder = tmp_path / "site"
-    install(folder, "at_once = tests.schedulers.at_once\n")
+    install(folder, AT_ONCE)
     return folder
 
 
@@ -39,12 +43,12 @@ def install(folder: Path, points: str) -> None:
 
 
 @pytest.fixture
-def rlx(plug_in: Path) -> Rlx:
+def rlx(plug_in: Path, tmp_path: Path) -> Iterator[Rlx]:
     """`rlx` in a process that has the distribution on its path."""
     user_file().parent.mkdir(parents=True, exist_ok=True)
     user_file().write_text(HOSTS, encoding="utf-8")
 
-    def run(*words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(*words: str, code: int | None = 0) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "PYTHONPATH": f"{plug_in}:{REPOSITORY}"}
         done = subprocess.run(
             [sys.executable, "-m", "rlx", *words],
@@ -55,11 +59,14 @@ def rlx(plug_in: Path) -> Rlx:
             encoding="utf-8",
             timeout=120,
         )
-        assert done.returncode == code, f"{done.stdout}\n{done.stderr}"
+        assert code in (None, done.returncode), f"{done.stdout}\n{done.stderr}"
         assert "Traceback" not in done.stderr
         return done
 
-    return run
+    yield run
+    install(plug_in, AT_ONCE)
+    run("stop", "--all", "-y", code=None)
+    shutil.rmtree(tmp_path / "root", ignore_errors=True)
 
 
 def state(rlx: Rlx) -> str:
@@ -105,6 +112,34 @@ def test_a_broken_plug_in_costs_its_host_alone(rlx: Rlx, plug_in: Path, tmp_path
         "launch", "--script", script(tmp_path, "true\n"), "--name", "toy", "--host", "local", "-y", code=1
     ).stderr
     assert "the scheduler at_once (broken_package" in said and "no such library" in said
+
+
+def test_runs_whose_plug_in_is_gone_cost_their_own_lines(rlx: Rlx, plug_in: Path, tmp_path: Path) -> None:
+    go = script(tmp_path, f"until [ -e {tmp_path}/go ]; do sleep 0.1; done\n")
+    job = rlx("launch", "--script", go, "--name", "toy", "--host", "local", "-y").stdout.strip()
+    install(plug_in, "")
+    user_file().write_text("hosts: {}\n", encoding="utf-8")
+    (own,) = start(toy_plan("true"))
+    ended(own)
+    rows = {row["run_id"]: row for row in json.loads(rlx("status", "--all", "--json").stdout)["runs"]}
+    assert rows[own.run_id]["state"] == "finished"
+    assert "rlx has no scheduler 'at_once'" in rows[job]["detail"]
+    assert "rlx has no scheduler 'at_once'" in rlx("stop", job, code=2).stderr
+    install(plug_in, AT_ONCE)
+    assert "at once is over" in rlx("stop", job, "--grace", "1").stdout
+
+
+def test_what_a_run_could_have_changed_is_not_executed(tmp_path: Path) -> None:
+    """Root of a container that shares the folder can write there; what asks about runs is this user's."""
+    (ref,) = start(toy_plan("until [ -e go ]; do sleep 0.1; done"))
+    (ref.run_dir / "request").write_text("evil\n", encoding="utf-8")
+    (ref.run_dir / "job").write_text("1 1\n", encoding="utf-8")
+    (ref.run_dir / "supervise.sh").write_text(f"touch {tmp_path}/executed\n", encoding="utf-8")
+    assert "rlx has no scheduler 'evil'" in see(ref).detail
+    with pytest.raises(UsageError, match="rlx has no scheduler 'evil'"):
+        stop(ref, 1)
+    assert not (tmp_path / "executed").exists()
+    (ref.run_dir / "request").unlink()
 
 
 def test_a_plug_in_that_nobody_names_is_not_loaded(rlx: Rlx, plug_in: Path) -> None:

@@ -13,7 +13,10 @@
 #   NAME_stop             ends the job of $run, prints as `stop` does, and `job WORDS` where one is over
 #   NAME_over             fails unless the job of the newest attempt of $run is over
 #   NAME_jobs ARGUMENT…   the jobs of everybody, a line each
-# Those of another distribution's scheduler are in the supervise.sh of its runs, and in what is sent for them.
+# Those of another distribution's scheduler come with what is sent where its name is known; elsewhere this says the name,
+# and is sent again with them. The supervise.sh of a run is not called for it: others may be able to write there.
+
+UNKNOWN_SCHEDULER=3 # as rlx/runs/supervisor.py has it
 
 # is_job RUN: in SCHEDULER, the scheduler that it is a job of; fails for none.
 is_job() {
@@ -112,16 +115,8 @@ report_jobs() {
     [ -n "$schedulers" ] || return 0
     for SCHEDULER in $(printf %s "$schedulers" | sort -u); do
         eval "JOBS=\$jobs_of_$SCHEDULER"
-        if knows report; then "${SCHEDULER}_report"; else report_by_own_script; fi
+        if knows report; then "${SCHEDULER}_report"; else printf 'unknown %s%s\n' "$SCHEDULER" "$JOBS"; fi
     done
-}
-
-# report_by_own_script: what the runs were launched with knows their scheduler.
-report_by_own_script() {
-    set --
-    for pair in $JOBS; do set -- "$@" "${pair%%=*}"; done
-    sh "$root/runs/$1/$SUPERVISE_FILE" facts "$root" "$@" 2>/dev/null ||
-        printf '%s silent its runs cannot be asked about here\n' "$SCHEDULER"
 }
 
 # facts ROOT ID…: the lines of report_jobs alone.
@@ -131,7 +126,8 @@ facts() {
 }
 
 stop_job() {
-    if knows stop; then "${SCHEDULER}_stop"; else sh "$run/$SUPERVISE_FILE" stop "$run" "$grace"; fi
+    knows stop || { printf '%s\n' "$SCHEDULER" && exit "$UNKNOWN_SCHEDULER"; }
+    "${SCHEDULER}_stop"
 }
 
 check_job_is_over() {

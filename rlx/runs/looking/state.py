@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from rlx.errors import RlxError
 from rlx.hosts.clock import Clock
 from rlx.plan import RunState
 from rlx.plan.run_dir import (
@@ -20,7 +21,7 @@ from rlx.plan.run_dir import (
     STARTED_DIR,
     STOP_FILE,
 )
-from rlx.schedulers.protocol import Job, facts_of
+from rlx.schedulers.protocol import Job, SilentJob, facts_of
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
@@ -176,12 +177,19 @@ def _with_jobs(there: Mapping[str, Facts], records: _Records) -> dict[str, Facts
     for run_id, facts in there.items():
         name, _, number = records.runs[run_id].get("job", "").partition(",")
         if name:
-            scheduler = facts_of(name)
-            if name not in answers:
-                answers[name] = scheduler.read_answers(records.others.get(name, ()))
-            job = scheduler.find_job(run_id, facts.attempt, number, facts.created, answers[name])
-            found[run_id] = replace(facts, job=job)
+            found[run_id] = replace(facts, job=_job(name, number, facts, records, answers))
     return found
+
+
+def _job(name: str, number: str, facts: Facts, records: _Records, answers: dict[str, Any]) -> Job:
+    """What its scheduler says of a job; one that cannot be loaded costs its own runs."""
+    try:
+        scheduler = facts_of(name)
+    except RlxError as problem:
+        return SilentJob(problem.message)
+    if name not in answers:
+        answers[name] = scheduler.read_answers(records.others.get(name, ()))
+    return scheduler.find_job(facts.run_id, facts.attempt, number, facts.created, answers[name])
 
 
 def _read_records(text: str) -> _Records:

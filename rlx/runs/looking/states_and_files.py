@@ -43,7 +43,7 @@ def request_states_and_files(index: Index, refs: Sequence[RunRef], *, whole: boo
 def _both(home: Path, place: Place, root: str, ids: Sequence[str], refs: Sequence[RunRef], whole: bool) -> _Both:
     report = report_part(root, ids, refs)
     if place.is_local:
-        return place, facts_of(place, run_part(transport_for(place), report, DEADLINE_S), time.time()), {}
+        return place, facts_of(place, root, run_part(transport_for(place), report, DEADLINE_S), time.time()), {}
     began, (until, timeout_s) = time.time(), limits(whole=whole)
     asked = request(home, root, ids, timeout_s)
     reported, copied = run_parts(transport_for(place), [report, asked.part], timeout_s)
@@ -52,7 +52,7 @@ def _both(home: Path, place: Place, root: str, ids: Sequence[str], refs: Sequenc
         cursors = take(home, place, ids, asked, copied, began)
         return mirrored(home, copy_on(home, place, root, cursors, until, whole=whole))
 
-    return place, _tried(lambda: facts_of(place, reported, began)), _tried(copies)
+    return place, _tried(lambda: facts_of(place, root, reported, began)), _tried(copies)
 
 
 def _tried(call: Callable[[], T]) -> T | RlxError:
