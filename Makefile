@@ -1,5 +1,5 @@
-# Everything a newcomer needs: `make demo` runs the main job, `make test` the tests, `make test-engines` the trainings
-# that it leaves out, `make check` the quick ones. Each sets itself up.
+# Everything a newcomer needs: `make demo` runs the main job, `make test` the tests, `make test-all` those that it leaves
+# out too, `make check` the quick ones. Each sets itself up.
 
 SHELL := /bin/bash
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
@@ -14,7 +14,7 @@ INSTALL := install --no-compile
 # thousands of processes of the tests would compile all that it imports again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-demo test-quick test-engines test-engines-sample check fuzz lint format setup site release engines tmux rig clean
+.PHONY: demo test test-all test-contracts test-quick test-engines-sample check fuzz lint format setup site release engines tmux rig clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/.ready tmux
@@ -22,37 +22,36 @@ demo: .venv/.ready tmux
 	$(RLX) launch recipes/tiny-cpu.yaml --host local --arm all --follow
 	$(RLX) compare baseline aqn
 
-# Many tests wait, for hosts, time-outs and Ray: there are more of them at once than cores. They run in another order
-# each time; `make test SEED=N` repeats that of the seed N, which is printed.
-WORKERS ?= 6
-PYTEST = $(BIN)/python -m pytest $(if $(SEED),--randomly-seed=$(SEED)) --durations=25
-WORKERS_AT = --dist loadscope --no-loadscope-reorder -n
+# The groups of the tests stand in tests/groups.toml. They run in another order each time; `make test SEED=N` repeats that
+# of the seed N, which is printed.
+GROUPS ?=
+RUN_GROUPS = $(BIN)/python -m tests.run_groups $(if $(SEED),--seed $(SEED))
 
-# One training of both arms, and lint beside it, since a training leaves about a third of two cores idle; then everything
-# else but the trainings. The marks: tests/sorting.py.
+# Lint, the quick tests, and beside them, since they wait a lot, one contract each for ssh, a container, tmux, Slurm and Ray
+# and one real training of both arms.
 test: .venv/.ready rig
-	@$(MAKE) --no-print-directory -j2 lint test-demo
-	$(PYTEST) $(WORKERS_AT) $(WORKERS) -m "not training"
+	@$(MAKE) --no-print-directory --output-sync=target -j2 test-contracts lint test-quick
 
-test-demo: .venv/.ready
-	$(PYTEST) tests/training -m demo
-
-# All other trainings, two at once. Those with the real vLLM and with TRL have an environment of their own.
-test-engines: .venv/.ready engines rig
-	$(PYTEST) tests/training $(WORKERS_AT) 2 -m "training and not demo"
-
-# Of those, what continuous integration runs: a noisy run of verl with the real vLLM, both arms of TRL with it.
-ENGINES_SAMPLE = test_vllm_on_cpu.py::test_two_replicas_with_a_prefix_cache_and_a_chunked_prefill \
-	'test_trl_on_cpu.py::test_the_model_that_generates_felt_the_noise_and_nothing_else[tiny-trl-vllm]'
-test-engines-sample: .venv/.ready engines rig
-	cd tests/training && ../../$(PYTEST) $(ENGINES_SAMPLE)
+test-contracts: .venv/.ready
+	@$(RUN_GROUPS) contracts
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: .venv/.ready
-	@$(MAKE) --no-print-directory -j2 lint test-quick
+	@$(MAKE) --no-print-directory --output-sync=target -j2 lint test-quick
 
 test-quick: .venv/.ready
-	$(PYTEST) $(WORKERS_AT) 3 -m "not training and not ray and not hosts and not engines"
+	@$(RUN_GROUPS) quick
+
+# Everything, or the groups named: make test-all GROUPS="hosts slurm". The trainings with the real vLLM and with TRL have an
+# environment of their own.
+test-all: .venv/.ready engines rig $(if $(GROUPS),,lint)
+	@$(RUN_GROUPS) $(GROUPS)
+
+# What continuous integration runs of the trainings: a noisy run of verl with the real vLLM, both arms of TRL with it.
+ENGINES_SAMPLE = test_vllm_on_cpu.py::test_two_replicas_with_a_prefix_cache_and_a_chunked_prefill \
+	'test_trl_on_cpu.py::test_the_model_that_generates_felt_the_noise_and_nothing_else[tiny-trl-vllm]'
+test-engines-sample: .venv/.ready engines rig
+	cd tests/training && ../../$(BIN)/python -m pytest $(ENGINES_SAMPLE)
 
 # The property tests on examples that no run has seen, and every parser of what others wrote on mangled inputs.
 MINUTES ?= 10

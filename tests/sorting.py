@@ -1,13 +1,16 @@
-"""Sort the tests for `make check`, `make test` and `make test-engines`, and count them.
+"""Sort the tests into groups (tests/groups.toml), select those of `--group`, order and count them.
 
-The fixtures of a test tell what it needs, so nobody has to remember a mark. The order is pytest-randomly's, but what
-takes longest starts first, because a worker that begins it last keeps all others waiting.
+The fixtures and the text of a test tell what it needs, so that no mark has to be remembered; `slow` and `contract` are
+set by hand. The order is pytest-randomly's, but what takes longest starts first, because a worker that begins it last
+keeps all others waiting.
 """
 
 from __future__ import annotations
 
 import functools
+import tomllib
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,7 +30,14 @@ _FIXTURES = {
 _ON_HOSTS = ("tests.runs.toys", "tests.runs.laptop")
 _HOST_FOLDERS = {"runs", "hosts", "rig"}
 # A file with one of these runs verl's own code, in the releases that rlx knows, or rlx as it is installed.
-_LOADS_ENGINES = ("tests.wheels", "import torch", "import transformers", "from transformers", '"venv"')
+_LOADS_ENGINES = (
+    "tests.wheels",
+    "tests.preflight.verl_configuration",
+    "import torch",
+    "import transformers",
+    "from transformers",
+    '"venv"',
+)
 # A file with one of these sets something up once for several of its tests.
 _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 # A file with one of these starts a Ray, which gives up where several others start at the same time.
@@ -47,27 +57,64 @@ LONG = (
 )
 _WAITS, _COMPUTES = 3, 4
 _UNTIL_THE_END = 0.9
-COLLECTED = pytest.StashKey[int]()
 _PER_RUN = pytest.StashKey[dict[str, int]]()
+# What keeps a test out of the group `quick`, and what makes it a part of `contracts`.
+_NOT_QUICK = {"training", "ray", "hosts", "engines", "slow"}
+_IN_CONTRACTS = {"contract", "demo"}
+QUICK, CONTRACTS = "quick", "contracts"
+GROUPS: dict[str, dict[str, Any]] = tomllib.loads((_TESTS / "groups.toml").read_text(encoding="utf-8"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--group", action="append", default=[], choices=list(GROUPS), help="only the tests of this group")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_PER_RUN] = {}
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out, unread, a file that has no test of the groups asked for."""
+    groups = config.getoption("group")
+    if not groups or collection_path.suffix != ".py" or not collection_path.is_relative_to(_TESTS):
+        return None
+    return None if any(_may_hold(collection_path, group) for group in groups) else True
+
+
+def _may_hold(path: Path, group: str) -> bool:
+    if group == CONTRACTS:
+        return _has(path, ("mark.contract", "demo: Laptop"))
+    return _file_marks(path) == [] if group == QUICK else file_group(path) == group
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark and order the tests before `-m` leaves some out."""
-    config.stash[COLLECTED] = len(items)
+    """Mark, select and order the tests before `-m` leaves some out.
+
+    Raises pytest.UsageError if a whole group has fewer tests than tests/groups.toml says.
+    """
     for item in items:
         for mark in _marks(item):
             item.add_marker(mark)
+    collected = len(items)
+    if groups := config.getoption("group"):
+        config.hook.pytest_deselected(items=[item for item in items if not groups_of(item) & set(groups)])
+        items[:] = [item for item in items if groups_of(item) & set(groups)]
+        if config.args == config.getini("testpaths") and (missing := missing_tests(groups, len(items))):
+            raise pytest.UsageError(missing)
+    config.stash[_PER_RUN] = {"collected": collected, "selected": len(items)}
     items.sort(key=_rank)
     # Only for xdist, which hands out what shares a set-up as a whole: one process that goes from file to file would set
     # it up again and again.
     if hasattr(config, "workerinput"):
         first, waits, computes = (list(group) for group in _by_kind(items))
         items[:] = [*first, *mixed(waits, computes)]
+
+
+def missing_tests(groups: Sequence[str], count: int) -> str:
+    """Say that these groups have fewer tests than they must have; empty if they have enough."""
+    least = sum(GROUPS[group]["at_least"] for group in groups)
+    return f"{', '.join(groups)}: {count} tests, and tests/groups.toml expects {least}" if count < least else ""
 
 
 def _by_kind(items: list[pytest.Item]) -> Iterator[Iterator[pytest.Item]]:
@@ -86,17 +133,39 @@ def mixed(waits: Sequence[T], computes: Sequence[T]) -> list[T]:
     return [one for _, one in sorted(placed, key=lambda each: each[0])]
 
 
+def groups_of(item: pytest.Item) -> set[str]:
+    """Name the one group of a test, and `contracts` where it is in that too."""
+    marks = {mark.name for mark in item.iter_markers()}
+    own = file_group(item.path) if marks & _NOT_QUICK else QUICK
+    return {own, CONTRACTS} if marks & _IN_CONTRACTS else {own}
+
+
+@functools.cache
+def file_group(path: Path) -> str:
+    """Name the group of those tests of a file that are not quick."""
+    name = str(path.relative_to(_TESTS)) if path.is_relative_to(_TESTS) else path.name
+    return next(group for group, row in GROUPS.items() if any(fnmatch(name, each) for each in row.get("paths", ())))
+
+
 def _marks(item: pytest.Item) -> Iterator[pytest.MarkDecorator]:
     needed = set(getattr(item, "fixturenames", ()))
     yield from (getattr(pytest.mark, name) for name, fixtures in _FIXTURES.items() if needed & fixtures)
+    yield from (getattr(pytest.mark, name) for name in _file_marks(item.path))
     if _TRAININGS in item.path.parents:
-        yield pytest.mark.training
         # One set-up may train several runs, and other work on the machine makes them slower.
         yield pytest.mark.timeout(1500)
-    if item.path.parent.name in _HOST_FOLDERS or _has(item.path, _ON_HOSTS):
-        yield pytest.mark.hosts
-    if _has(item.path, _LOADS_ENGINES):
-        yield pytest.mark.engines
+
+
+@functools.cache
+def _file_marks(path: Path) -> list[str]:
+    """Name the marks of all tests of a file."""
+    marks = {
+        "training": _TRAININGS in path.parents,
+        "hosts": path.parent.name in _HOST_FOLDERS or _has(path, _ON_HOSTS),
+        "engines": _has(path, _LOADS_ENGINES),
+        "slow": _has(path, ("\npytestmark = pytest.mark.slow\n",)),
+    }
+    return [name for name, has in marks.items() if has]
 
 
 def _rank(item: pytest.Item) -> int:
@@ -139,10 +208,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _OneByOne | 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Hand the numbers of an xdist worker to the process that prints them."""
-    numbers = {"collected": session.config.stash.get(COLLECTED, 0), "selected": len(getattr(session, "items", ()))}
-    session.config.stash[_PER_RUN] = session.config.stash[_PER_RUN] or numbers
     if (output := getattr(session.config, "workeroutput", None)) is not None:
-        output["numbers"] = numbers
+        output["numbers"] = session.config.stash[_PER_RUN]
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,6 +13,8 @@ from benchmarks.mangled import mangled
 from benchmarks.outside_parsers import PARSERS
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 PLANTED = """
 import signal, sys
 sys.path[:0] = [{repository!r}]

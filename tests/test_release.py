@@ -10,6 +10,8 @@ import pytest
 
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = REPOSITORY / "requirements/release.py"
 
 

@@ -19,6 +19,8 @@ from rlx.errors import RlxError
 from rlx.preflight.script_lines import findings_of
 from tests.conftest import CASES
 
+pytestmark = pytest.mark.slow
+
 SEEDS = [path.read_bytes() for kind in ("init-from", "shell-reader") for path in sorted(CASES.glob(f"{kind}/**/*.sh"))]
 SCRIPTS = ["\n".join(seed.decode().splitlines()) for seed in SEEDS]
 TRAINS = "python -m verl.trainer.main_ppo "

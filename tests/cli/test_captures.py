@@ -14,6 +14,8 @@ from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 from tests.conftest import REPOSITORY
 
+pytestmark = pytest.mark.slow
+
 PAGES = {"en": REPOSITORY / "docs/terminal.md", "zh": REPOSITORY / "docs/zh/terminal.md"}
 WIDTHS = (80, 120)
 SHOWN = {

@@ -24,6 +24,8 @@ from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_bundle, place_runs
 
+pytestmark = pytest.mark.slow
+
 PAGE = REPOSITORY / "docs/example-ab.md"
 SHOWN = REPOSITORY / "docs/example-ab"
 # In the order of their launches on the page.

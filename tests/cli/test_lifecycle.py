@@ -62,6 +62,7 @@ def test_watching_ends_with_the_runs() -> None:
     assert "finished" in rlx("status", "-w").stdout.splitlines()[-1]
 
 
+@pytest.mark.contract
 def test_reading_commands_write_nothing_on_the_host() -> None:
     (ref,) = start(toy_plan(STEPS))
     ended(ref)
@@ -113,6 +114,7 @@ def test_following_a_queued_run_waits_for_its_log() -> None:
     assert rlx("logs", "-f", "b").stdout == "second\n"
 
 
+@pytest.mark.contract
 def test_ctrl_c_detaches_and_the_run_goes_on() -> None:
     ref = start_one(FOREVER)
     # Tests that a script started in the background ignore SIGINT, and so would their children.
@@ -185,6 +187,7 @@ def test_attach_needs_a_terminal() -> None:
     assert "rlx logs -f" in rlx("attach", code=1).stderr
 
 
+@pytest.mark.contract
 def test_attach_shows_the_session_and_leaves_the_run_alone() -> None:
     ref = start_one(FOREVER)
     pid, terminal = pty.fork()

@@ -20,12 +20,18 @@ NARROW = {"TERM": "dumb"}
 TERMINALS = [*WIDE, NARROW]
 
 
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("demo") / "shown"
+    rlx("demo", "--to", str(folder))
+    return folder
+
+
 @pytest.fixture(autouse=True)
-def _demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _demo_runs(demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    rlx("demo", "--to", "shown")
-    for name, value in variables(tmp_path / "shown").items():
+    for name, value in variables(demo).items():
         monkeypatch.setenv(name, value)
 
 

@@ -16,6 +16,8 @@ from rlx.resources import recipes_folder
 from tests.conftest import CASES
 from tests.recorded import place_runs
 
+pytestmark = pytest.mark.slow
+
 ASKED = """
 version: 1
 name: asked

@@ -16,6 +16,8 @@ from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

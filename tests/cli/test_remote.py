@@ -46,6 +46,7 @@ def started(far: Far, script: str, arm: str = "main") -> RunRef:
     return ref
 
 
+@pytest.mark.contract
 def test_a_second_laptop_sees_runs_by_asking_the_host(
     far: Far, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_watching_goes_on_through_an_outage(far: Far) -> None:
     assert "finished" in out.splitlines()[-1]
 
 
+@pytest.mark.contract
 def test_following_shows_the_lines_of_before_and_after_an_outage(far: Far) -> None:
     ref = started(far, UNTIL_ENOUGH + "; echo after")
     follow = subprocess.Popen(

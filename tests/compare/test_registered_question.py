@@ -14,18 +14,29 @@ import pytest
 import scipy
 
 import rlx as front_door
+from rlx.api.judged_comparison import Compared
+from rlx.compare.comparison_document import comparison_document
 from rlx.plan import to_jsonable
 from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx
 from tests.compare.builders import METRIC
+from tests.compare.forms import forms_of
 from tests.compare.run_dirs import ASKED, CONTROL, FAST, SILENT, SLOW, TREATMENT, arm_of
 
 RunsOf = Callable[..., None]
 NAMES = ("baseline", "fast")
 
 
-def answer(*words: str, code: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(rlx("compare", *words, "--json", code=code).stdout)
+def compared_as(*names: str, code: int = 0, **options: Any) -> Compared:
+    """Compare as the command does, and check the exit code that it would have."""
+    compared = front_door.compare(*names, **options)
+    assert compared.outcome() == code
+    return compared
+
+
+def answer(*names: str, code: int = 0, **options: Any) -> dict[str, Any]:
+    """Return the comparison as JSON."""
+    found: dict[str, Any] = to_jsonable(comparison_document(compared_as(*names, code=code, **options).comparison))
     return found
 
 
@@ -34,11 +45,9 @@ def answers(*words: str) -> list[dict[str, Any]]:
     return [each["answer"] for each in answer(*words)["registered"]["answers"]]
 
 
-def shown(*words: str, code: int) -> list[str]:
-    """Every form for people: terminal, Markdown, CSV with its notes, and the page."""
-    page = Path("page.html")
-    forms = [rlx("compare", *words, *option, code=code) for option in ([], ["--md"], ["--csv"], ["--html", str(page)])]
-    return [*(done.stdout + done.stderr for done in forms), page.read_text(encoding="utf-8")]
+def shown(*names: str, code: int, **options: Any) -> list[str]:
+    """Return every form for people: terminal, Markdown, CSV with its notes, and the page."""
+    return forms_of(compared_as(*names, code=code, **options), Path("page.html"))
 
 
 @pytest.fixture(autouse=True)
@@ -69,12 +78,12 @@ def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: s
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST[:2]))
     if missing == "running":
         runs_of(*arm_of(TREATMENT, FAST[2:], first=3), finished=False)
-    for words in (NAMES, (*NAMES, "--seed", "1", "2"), ("baseline-s1", "fast-s1")):
-        found = answer(*words, code=11)
+    for names, options in ((NAMES, {}), (NAMES, {"seeds": (1, 2)}), (("baseline-s1", "fast-s1"), {})):
+        found = answer(*names, code=11, **options)
         assert found["registered"]["answers"] == found["registered"]["exploratory"] == []
         assert [each["test"] for each in found["contrasts"]] == [None]
         assert found["claim"] == "registered, no answer yet: 5 of 6 runs are in"
-        for form in shown(*words, code=11):
+        for form in shown(*names, code=11, **options):
             assert "95 % interval" not in form and "p = " not in form and "p-value of" not in form
             assert f"seed 3 of fast {'is running' if missing == 'running' else 'has not been launched'}" in form
     values = rlx("compare", *NAMES, "--seed", "1", "2", code=11).stdout
@@ -235,7 +244,7 @@ def test_several_benchmarks_are_one_family(runs_of: RunsOf) -> None:
 
 def test_another_metric_is_exploratory_beside_the_answer(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
-    found = answer(*NAMES, "--metric", "timing_s/step")
+    found = answer(*NAMES, metric="timing_s/step")
     assert found["metric"] == "timing_s/step" and found["registered"]["answers"][0]["answer"]["kind"] == "yes"
     assert found["registered"]["registration"]["metric"] == METRIC
 

@@ -90,6 +90,7 @@ def processes_with(word: str) -> list[int]:
     return found
 
 
+@pytest.mark.contract
 def test_a_command_is_its_output_its_complaints_and_its_exit(host: Transport) -> None:
     data = bytes(range(256)) * 40
     completed = host.run(Cmd("sh", "-c", "cat; printf oops >&2; exit 3"), stdin=data, timeout_s=30)
@@ -128,6 +129,7 @@ def test_input_that_nobody_reads_is_no_error(host: Transport) -> None:
 words = st.lists(st.binary(max_size=60).map(lambda data: os.fsdecode(data.replace(b"\0", b""))), max_size=4)
 
 
+@pytest.mark.contract
 @given(arguments=words)
 @example(
     arguments=["-n", "--", "", "it's", '"$(id)"', "`id`", "a\nb", "\\", "\\0101", "*", "ünï", "\udcff", "~", "\x81!"]
@@ -183,6 +185,7 @@ def test_what_a_command_leaves_behind_on_purpose_stays(host: Transport, tmp_path
     wait_until((tmp_path / "left").exists)
 
 
+@pytest.mark.contract
 def test_a_stream_comes_as_it_is_written_and_ends_when_it_is_left(host: Transport) -> None:
     word = f"RLX_STREAM_{os.getpid()}"
     with host.stream(Cmd("sh", "-c", "echo first; while :; do sleep 0.05; echo more; done", word)) as chunks:

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 parquet = pytest.importorskip("pyarrow.parquet")
 
 import gsm8k_source  # noqa: E402

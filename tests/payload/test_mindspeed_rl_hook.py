@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-pytest.importorskip("torch")
-
 from rlx_aqn_hook import Point
 from rlx_mindspeed_rl_hook_points import check_points
 
 from rlx.resources import payload_folder
 from tests.conftest import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+pytest.importorskip("torch")
+
 
 STAND_IN = REPOSITORY / "tests/backends/mindspeed_rl/stand_in"
 CHECKOUT = os.environ.get("RLX_MINDSPEED_RL", "")

@@ -28,6 +28,8 @@ from tests.recorded import place_runs
 from tests.registrations import ASKED
 from tests.report.bundles import apart, edit_json, sum_up, together
 
+pytestmark = pytest.mark.slow
+
 PAIR = CASES / "pairs" / "probed"
 
 

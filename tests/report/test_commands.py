@@ -16,6 +16,8 @@ from tests.compare.run_dirs import TREATMENT, write_run
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 
+pytestmark = pytest.mark.slow
+
 PAIR = CASES / "pairs" / "tiny-cpu"
 
 

@@ -66,6 +66,7 @@ def start_in(site: Site, script: str, **options: object) -> RunRef:
     return ref
 
 
+@pytest.mark.contract
 def test_runs_inside_and_tells_how_it_ended(site: Site) -> None:
     ref = start_in(site, "hostname; echo $RLX_RUN_DIR $RLX_DEVICES; umask; exit 7\n")
     seen = ended(ref)
@@ -363,6 +364,7 @@ def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
     assert see(queued).state is RunState.STOPPED
 
 
+@pytest.mark.contract
 def test_over_ssh(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Loopback(tmp_path / "ssh", engine.environment) as host:
         monkeypatch.setenv("RLX_SSH_CONFIG", str(host.config))

@@ -51,6 +51,7 @@ def laptop(slurm: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     slurm.until_idle()
 
 
+@pytest.mark.contract
 def test_a_script_becomes_a_job_and_gets_its_verdict(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:
     script = tmp_path / "run_grpo.sh"
     script.write_text(f"hostname; {GO}{TRAINING}\n", encoding="utf-8")

@@ -16,6 +16,8 @@ from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY
 from tests.website.pages import CHINESE, ENGLISH, PAIRS, commands, console, quoted
 
+pytestmark = pytest.mark.slow
+
 SHOWN = [name for name in PAIRS if console(ENGLISH[name])]
 SCRIPT = "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.total_epochs=2\n"
 

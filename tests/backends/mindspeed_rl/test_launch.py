@@ -18,6 +18,7 @@ from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned
 
 
+@pytest.mark.contract
 def test_a_run_to_its_end(start: Start) -> None:
     run = start({"env": {"SAID": "by the recipe"}})
     assert run.end() == 0, run.log

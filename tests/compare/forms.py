@@ -1,0 +1,20 @@
+"""One comparison in every form for people, rendered without starting a command for each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlx.api.judged_comparison import Compared
+from rlx.api.reporting import write_page
+from rlx.api.selection import open_index
+from rlx.cli.text.compare_lines import left_out_lines, lines, registered_words
+from rlx.cli.text.compare_text import csv_text, markdown_text
+
+
+def forms_of(compared: Compared, page: Path) -> list[str]:
+    """Return the lines of the terminal, Markdown, CSV with its notes, and the page, which is written to `page`."""
+    comparison = compared.comparison
+    write_page(page, open_index(), compared, ())
+    notes = [*registered_words(comparison), *left_out_lines(comparison)]
+    csv = csv_text(comparison) + "\n".join(notes)
+    return ["\n".join(lines(comparison)), markdown_text(comparison), csv, page.read_text(encoding="utf-8")]
