@@ -51,9 +51,9 @@ def call(
     """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
     sent = ScriptPart(script(scheduler).encode(), arguments)
     completed = run_part(transport_for(place), sent, timeout_s)
-    if completed.code == _UNKNOWN_SCHEDULER and scheduler in PACKAGES:
+    named = completed.out.decode(errors="replace").strip() if completed.code == _UNKNOWN_SCHEDULER else ""
+    if named and named not in PACKAGES and scheduler in PACKAGES:
         # A run of another distribution's scheduler, whose part is sent where it is asked for.
-        named = completed.out.decode(errors="replace").strip()
         return call(place, *arguments, timeout_s=timeout_s, accept_codes=accept_codes, scheduler=named)
     return answer(place, arguments[0], completed, accept_codes)
 

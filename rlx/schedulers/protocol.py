@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from rlx.plan import RunState
-from rlx.schedulers.registry import name_of, part
+from rlx.schedulers.registry import check_batch_scheduler, name_of, part
 
 if TYPE_CHECKING:
     from rlx.plan import Batch, Finding, LaunchPlan, PlannedFile, Site
@@ -144,7 +144,8 @@ def request_of(batch: Batch | None) -> RequestPart:
 
 
 def facts_of(name: str) -> FactsPart:
-    """Return the module `job_facts` of that scheduler."""
+    """Return the module `job_facts` of a batch scheduler. Raises UsageError where a run names another."""
+    check_batch_scheduler(name)
     return cast("FactsPart", part(name, "job_facts"))
 
 

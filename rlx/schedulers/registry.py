@@ -51,10 +51,7 @@ def part(name: str, module: str) -> ModuleType:
     """
     package = PACKAGES.get(name) or _plug_ins().get(name)
     if package is None:
-        raise UsageError(
-            f"rlx has no scheduler {name!r}",
-            f"use one of {', '.join(PACKAGES)}, or install what brings it (entry point {GROUP})",
-        )
+        raise _unknown(name)
     try:
         return import_module(f"{package}.{module}")
     except Exception as error:
@@ -64,6 +61,19 @@ def part(name: str, module: str) -> ModuleType:
             f"the scheduler {name} ({package}.{module}) cannot be loaded: {type(error).__name__}: {error}",
             f"update or remove the package that brings {package}; rlx itself and other hosts work without it",
         ) from None
+
+
+def check_batch_scheduler(name: str) -> None:
+    """Raise UsageError for a name that is none, as a run on a host may hold."""
+    if not is_batch_scheduler(name):
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> UsageError:
+    known = ", ".join(batch_schedulers())
+    return UsageError(
+        f"rlx has no scheduler {name!r}", f"use one of {known}, or install what brings it (entry point {GROUP})"
+    )
 
 
 def shell_parts(name: str) -> list[Path]:

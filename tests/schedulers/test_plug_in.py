@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from rlx.errors import UsageError
+from rlx.errors import RlxError
 from rlx.hosts.inventory.host_files import user_file
 from rlx.runs import stop
 from tests.conftest import REPOSITORY
-from tests.runs.toys import ended, see, start, toy_plan, until
+from tests.runs.toys import FOREVER, ended, see, start, start_one, toy_plan, until
 
 Rlx = Callable[..., "subprocess.CompletedProcess[str]"]
 AT_ONCE = "at_once = tests.schedulers.at_once\n"
@@ -129,14 +129,15 @@ def test_runs_whose_plug_in_is_gone_cost_their_own_lines(rlx: Rlx, plug_in: Path
     assert "at once is over" in rlx("stop", job, "--grace", "1").stdout
 
 
-def test_what_a_run_could_have_changed_is_not_executed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["evil", "leases"])
+def test_what_a_run_could_have_changed_is_not_executed(name: str, tmp_path: Path) -> None:
     """Root of a container that shares the folder can write there; what asks about runs is this user's."""
-    (ref,) = start(toy_plan("until [ -e go ]; do sleep 0.1; done"))
-    (ref.run_dir / "request").write_text("evil\n", encoding="utf-8")
+    ref = start_one(FOREVER)
+    (ref.run_dir / "request").write_text(f"{name}\n", encoding="utf-8")
     (ref.run_dir / "job").write_text("1 1\n", encoding="utf-8")
     (ref.run_dir / "supervise.sh").write_text(f"touch {tmp_path}/executed\n", encoding="utf-8")
-    assert "rlx has no scheduler 'evil'" in see(ref).detail
-    with pytest.raises(UsageError, match="rlx has no scheduler 'evil'"):
+    assert f"rlx has no scheduler '{name}'" in see(ref).detail
+    with pytest.raises(RlxError, match=f"no scheduler '{name}'|exit 3"):
         stop(ref, 1)
     assert not (tmp_path / "executed").exists()
     (ref.run_dir / "request").unlink()

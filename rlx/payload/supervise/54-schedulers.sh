@@ -110,7 +110,8 @@ report_jobs() {
         find_attempt "$root/runs/$id"
         [ ! -e "$STATE/$EXIT_FILE" ] || continue
         schedulers=$schedulers$SCHEDULER$NEWLINE
-        eval "jobs_of_$SCHEDULER=\"\${jobs_of_$SCHEDULER-} $id=$JOB\""
+        # Only the name, which is_job has checked, becomes part of the command.
+        eval "jobs_of_$SCHEDULER=\"\${jobs_of_$SCHEDULER-} \$id=\$JOB\""
     done
     [ -n "$schedulers" ] || return 0
     for SCHEDULER in $(printf %s "$schedulers" | sort -u); do
