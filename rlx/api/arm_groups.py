@@ -76,7 +76,7 @@ def _group_keys(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
 
     copies = kept(index, refs)
     plans = {run_id: manifest.plan for run_id, copy in copies.items() if (manifest := read_manifest(copy.run_dir))}
-    asked = {run_id: plan.registration.digest for run_id, plan in plans.items() if plan.registration}
+    asked = {run_id: plan.registration.content for run_id, plan in plans.items() if plan.registration}
     return {ref.run_id: asked.get(ref.run_id, ref.launch_id) for ref in refs}
 
 

@@ -91,10 +91,10 @@ def known_runs(index: Index, asked: Registration) -> list[Overview]:
     A run of that recipe, launched since the experiment was registered, of which nobody can say what it belongs to
     counts as one of it: else an unreachable host would have its runs launched twice.
     """
-    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.index.registrations import known_here
     from rlx.runs.looking.overview import overview
 
-    known = next((one for one in read_registrations(index.home) if one.digest == asked.digest), None)
+    known = known_here(index.home, asked)
     refs = [ref for ref in index.runs() if ref.name == asked.name]
     if known is None and not refs:
         return []
@@ -105,7 +105,7 @@ def _is_of(row: Overview, asked: Registration, since: str) -> bool:
     from rlx.runs.run import utc_text
 
     if row.registration is not None or row.expectations is not None or (row.removed and row.removed.manifest):
-        return _digest_of(row) == asked.digest
+        return _names(row, asked)
     return bool(since) and utc_text(row.ref.created) >= since
 
 
@@ -136,32 +136,32 @@ def _is_called(registration: Registration, name: str | None) -> bool:
 
 
 def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -> list[Registration]:
-    """One registration a digest, the latest first: that from here, else the earliest that a manifest shows.
+    """One registration an experiment, the latest first: that from here, else the earliest that a manifest shows.
 
     Whoever can write a run directory can put an earlier time into it.
     """
-    found = {one.digest: one for one in known}
-    for one in sorted(shown, key=lambda one: one.registered):
-        found.setdefault(one.digest, one)
-    return sorted(found.values(), key=lambda one: one.registered, reverse=True)
+    found: list[Registration] = []
+    for one in (*reversed(known), *sorted(shown, key=lambda one: one.registered)):
+        if not any(one.is_same(other) for other in found):
+            found.append(one)
+    return sorted(found, key=lambda one: one.registered, reverse=True)
 
 
 def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
     from rlx.compare.run_slots import run_slots
 
-    digest = registration.digest
-    named = [(_digest_of(row) == digest, row) for row in rows]
+    named = [(_names(row, registration), row) for row in rows]
     own = [row for is_own, row in named if is_own]
     apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
     assigned = run_slots(registration, ended_runs(own))
     return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned)
 
 
-def _digest_of(row: Overview) -> str:
-    """The experiment that its manifest names; where its files were deleted, what it said before."""
+def _names(row: Overview, registration: Registration) -> bool:
+    """Tell whether its manifest names the experiment; where its files were deleted, whether it did before."""
     if row.registration is not None:
-        return row.registration.digest
-    return row.removed.experiment if row.removed else ""
+        return registration.is_same(row.registration)
+    return row.removed is not None and registration.is_called(row.removed.experiment)
 
 
 def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:

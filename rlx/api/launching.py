@@ -40,14 +40,15 @@ def launch(plans: Plans, *, secrets: Mapping[str, str] | None = None, strict: bo
 def earlier_attempts(plans: Plans, launched: Launched) -> tuple[RunRef, ...]:
     """Find the runs that these arms had with these seeds since their experiment was registered, before this launch."""
     from rlx.api.selection import open_index
-    from rlx.runs.index.registrations import read_registrations
+    from rlx.runs.index.registrations import known_here
     from rlx.runs.run import utc_text
 
     asked = plans.registration
     if asked is None:
         return ()
     index = open_index()
-    since = min((one.registered for one in read_registrations(index.home) if one.digest == asked.digest), default="")
+    known = known_here(index.home, asked)
+    since = known.registered if known else ""
     ids = {ref.run_id for ref in launched}
     slots = {(plan.name, plan.arm, plan.seed) for plan in plans.plans}
     return tuple(

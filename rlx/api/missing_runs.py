@@ -49,8 +49,10 @@ def missing_runs(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
         return None
     from rlx.api.experiments import ended_runs, known_runs
     from rlx.api.selection import open_index
+    from rlx.runs.index.registrations import known_here
 
     index = open_index()
+    asked = known_here(index.home, asked) or asked
     runs = ended_runs(known_runs(index, asked))
     if cut_off := _cut_off(index, asked, arms):
         return Missing(asked, cut_off, completes=True)

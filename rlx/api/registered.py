@@ -33,15 +33,15 @@ def answered(index: Index, judged: Sequence[JudgedRun], tell: Tell) -> list[Answ
 
     `judged` are taken as they are; further runs are looked for and judged where they are.
     """
-    asked = {run.plan.registration.digest: run.plan.registration for run in judged if run.plan.registration}
-    return [_answered(index, _as_known_here(index, one), judged, tell) for one in asked.values()]
+    from rlx.runs.index.registrations import known_here
 
-
-def _as_known_here(index: Index, asked: Registration) -> Registration:
-    """With the time at which it was registered here: whoever can write a run directory can put another into it."""
-    from rlx.runs.index.registrations import read_registrations
-
-    return next((one for one in read_registrations(index.home) if one.digest == asked.digest), asked)
+    asked: list[Registration] = []
+    for run in judged:
+        one = run.plan.registration
+        if one and not any(one.is_same(other) for other in asked):
+            # With the time at which it was registered here: whoever can write a run directory can put another into it.
+            asked.append(known_here(index.home, one) or one)
+    return [_answered(index, one, judged, tell) for one in asked]
 
 
 def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], tell: Tell) -> Answered:

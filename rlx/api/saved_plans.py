@@ -14,6 +14,7 @@ from rlx.api.plans import Draft, Plans
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_stdin
 from rlx.plan import LaunchPlan, Registration, from_jsonable
+from rlx.plan.launch_plan import with_current_names
 from rlx.plan.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rlx.api.target import Target
     from rlx.plan import Installation, Place
     from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.first_form import DeclaredArm
 
 # A plan is about 200 kB, most of it the payload.
 _MOST_BYTES = 64 << 20
@@ -110,7 +112,7 @@ def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | 
 
 def _read(document: Any, where: str) -> LaunchPlan:
     """What a file says of its seal counts for nothing."""
-    return from_jsonable(LaunchPlan, document, where)
+    return with_current_names(from_jsonable(LaunchPlan, document, where))
 
 
 def _plans(document: Any, path: str) -> list[Any]:
@@ -140,13 +142,24 @@ def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration
     if plan.registration is None or recipe is None or recipe.experiment is None:
         return None
     from rlx.backends.shared.registering import registration_of
-    from rlx.recipe.declared_experiment import declared_arm
 
     again = registration_of(plan.name, plan.control, recipe.experiment)
-    own = declared_arm(plan.arm, plan.treatment, recipe.recipe)
-    if again != replace(plan.registration, registered="", by="") or own not in recipe.experiment.arms:
+    is_own = again == replace(plan.registration, registered="", by="")
+    if not is_own or not any(_is_arm(plan, recipe, arm) for arm in recipe.experiment.arms):
         raise UsageError(f"{plan.run_name}: its experiment is not that of the recipe in the plan", _PLAN_AGAIN)
     return again
+
+
+def _is_arm(plan: LaunchPlan, recipe: ResolvedRecipe, arm: DeclaredArm) -> bool:
+    """Tell whether the plan runs what the experiment has under the name of its arm."""
+    from rlx.recipe.first_form import arm_digests, is_known
+    from rlx.renamed_keys import first_key, first_names
+
+    own = [first_key(key) for key in plan.treatment if key != "seed"]
+    document = first_names(recipe.recipe.model_dump(mode="json", exclude_defaults=True))
+    # Of keys that are younger than the form, a plan does not tell defaults from what was written.
+    is_treated = {*filter(is_known, own)} == {*filter(is_known, arm.treatment)}
+    return plan.arm == arm.name and is_treated and arm_digests(document, own) == (arm.recipe, arm.evaluation)
 
 
 def _check_plain(plan: LaunchPlan) -> None:

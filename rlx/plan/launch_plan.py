@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlx import renamed_keys
 from rlx.plan.batch_scheduler import Batch
 from rlx.plan.batches_a_step import BatchesAStep
 from rlx.plan.finding import Finding
@@ -189,3 +190,12 @@ class LaunchPlan:
     def secret_names(self) -> tuple[str, ...]:
         """All secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
         return tuple(dict.fromkeys((*self.secrets, *self.site.proxies.values())))
+
+
+def with_current_names(plan: LaunchPlan) -> LaunchPlan:
+    """The plan with the names that the keys of recipes have now, whichever version wrote it."""
+    if not renamed_keys.RENAMED:
+        return plan
+    recipe, workers = renamed_keys.current_names(plan.recipe), tuple(map(with_current_names, plan.workers))
+    treatment = tuple(sorted(map(renamed_keys.current_key, plan.treatment)))
+    return replace(plan, recipe=recipe, treatment=treatment, workers=workers)

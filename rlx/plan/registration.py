@@ -13,13 +13,18 @@ LAST, AREA, MEAN_OF_LAST = "last", "auc", "mean_of_last"
 """Of which validations the primary value is made: the one at the last step, all of them, or several at the end."""
 BLOCK = "block"
 """The pairing where runs of one seed are pairs."""
-# Written by the launch: when and by whom is no part of what is asked.
-_OF_THE_LAUNCH = ("registered", "by")
+FORM = 2
+"""The form of digests that this version writes. Form 1 had no number: it was the digest of all values."""
+# When and by whom is no part of what is asked, and neither is how the digest is made.
+_NO_VALUES = ("registered", "by", "form", "written", "sealed")
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredArm:
-    """`treatment`: the dotted keys it changes. `recipe`, `evaluation`: sha256 of what it runs, and is graded by."""
+    """`treatment`: the dotted keys it changes. `recipe`, `evaluation`: sha256 of what it runs, and is graded by.
+
+    All three as form 1 has them, whatever the schema of recipes is by now.
+    """
 
     name: str
     treatment: tuple[str, ...]
@@ -35,6 +40,9 @@ class Registration:
     is in points for shares, else in units of the metric, None for a test of superiority. `seeds` and `spare_seeds` are
     those of each arm. `control` is empty where the recipe names none. `registered` (ISO, UTC) and `by` (user@machine)
     are empty before the launch.
+
+    `form`: how its digest is made. `written`: sha256 of all that the recipe says of it, as it is written there, without
+    the defaults of this version. `sealed`: sha256 of the values when it was made. Both are empty in form 1.
     """
 
     name: str
@@ -54,16 +62,37 @@ class Registration:
     registered: str = ""
     by: str = ""
     also: tuple[str, ...] = ()
+    form: int = 1
+    written: str = ""
+    sealed: str = ""
 
     @property
     def digest(self) -> str:
-        """Sha256 of all but when and by whom: equal for two launches of one experiment, on whatever hosts and seeds.
+        """The name of the experiment: equal for all of its launches, on whatever hosts and seeds.
+
+        In form 2 that of what was written, so that new keys and new defaults of recipes do not change it. With values
+        that are not those it was sealed with, it is another experiment.
+        """
+        if self.form == 1:
+            return self.content
+        return self.written if self.sealed == self.content else _sha256([self.written, self.content])
+
+    @property
+    def content(self) -> str:
+        """Sha256 of all values, which is the digest of form 1.
 
         A field that a later version adds stands in it only where it differs from its default.
         """
-        known = [each for each in fields(self) if each.name not in _OF_THE_LAUNCH]
-        document = {each.name: value for each in known if (value := getattr(self, each.name)) != each.default}
-        return hashlib.sha256(json.dumps(to_jsonable(document), sort_keys=True).encode()).hexdigest()
+        known = [each for each in fields(self) if each.name not in _NO_VALUES]
+        return _sha256({each.name: value for each in known if (value := getattr(self, each.name)) != each.default})
+
+    def is_same(self, other: Registration) -> bool:
+        """Tell whether both are one experiment, also where an earlier version registered one of them in form 1."""
+        return self.is_called(other.digest) or other.is_called(self.digest)
+
+    def is_called(self, digest: str) -> bool:
+        """Tell whether this is its digest in any form."""
+        return digest in (self.digest, self.content)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -98,3 +127,7 @@ class Registration:
     def short(self) -> str:
         """The beginning of the digest, enough for a person to tell experiments apart."""
         return self.digest[:12]
+
+
+def _sha256(document: object) -> str:
+    return hashlib.sha256(json.dumps(to_jsonable(document), sort_keys=True).encode()).hexdigest()

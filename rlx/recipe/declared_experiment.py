@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from rlx.local_files import MOST_SOURCE, read_bytes
+from rlx.recipe.first_form import APART, DeclaredArm, Document, by_content, declared_arm, digest
 from rlx.recipe.local_paths import LOCAL_PATHS
 from rlx.recipe.problems import Problem
-from rlx.recipe.schema import Experiment, Recipe, Section
-from rlx.recipe.tree import Node, plain, settled
+from rlx.recipe.schema import Experiment, Section
+from rlx.recipe.tree import Node, changed, plain, settled
 from rlx.recipe.wording import explain_all
+from rlx.renamed_keys import first_names
 
 KEY = "experiment"
-# Labels, reasons, trackers, further attempts and names of secrets, and what each run of an arm has of its own.
-_APART = {"version", "name", "seed", "waive", "secrets", "track", "retry"}
+# Of the digest, as rlx/plan/registration.py numbers them.
+_FORM = 2
+Arms = Mapping[str, Document]
 
 
 class _OfFile(Section):
@@ -28,22 +27,15 @@ class _OfFile(Section):
 
 
 @dataclass(frozen=True, slots=True)
-class DeclaredArm:
-    """`treatment`: the dotted keys it changes. `recipe`, `evaluation`: sha256 of what it runs, and is graded by."""
-
-    name: str
-    treatment: tuple[str, ...]
-    recipe: str
-    evaluation: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeclaredExperiment:
-    """`first_seed` is the recipe's own. `origins`: dotted key -> where it was written."""
+    """`first_seed` is the recipe's own. `written`: sha256 of all that the file writes of it, with its arms; empty for
+    one that was registered in form 1. `origins`: dotted key -> where it was written.
+    """
 
     section: Experiment
     first_seed: int
     arms: tuple[DeclaredArm, ...]
+    written: str = ""
     origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -75,59 +67,42 @@ def experiment_of(file: Node) -> tuple[Experiment | None, list[Problem]]:
         return None, explain_all(error, file)
 
 
-def declared_arm(name: str, treatment: Sequence[str], recipe: Recipe) -> DeclaredArm:
-    """Name an arm by its content: files of this machine count by what is in them, not by where they lie."""
-    written = recipe.model_dump(mode="json", exclude_defaults=True, exclude=_APART)
-    whole = recipe.model_dump(mode="json")
-    keys = tuple(key for key in treatment if key != "seed")
-    return DeclaredArm(name, keys, _digest(_by_content(written)), _digest(_evaluation(whole, keys)))
+def written(document: Any, tree: Node) -> Any:
+    """What was written of a document that is complete with defaults: the same keys, with values as the schema has them.
 
-
-def _evaluation(document: dict[str, Any], treatment: Sequence[str]) -> dict[str, Any]:
-    """All that decides how the arm's answers come about and are graded, as far as a recipe says it.
-
-    Rows count by their path, weights too: their digests are known on the host alone. What an arm does to keys of the
-    back-end is its treatment; the others may be about validation.
+    `1` for a number with a fraction is `1.0`, and so are other spellings of one value.
     """
-    document = _by_content(document)
-    data, model, evaluation = document["data"], document["model"], document["eval"]
-    post = evaluation["post"]
-    kept = {
-        "data": {key: data[key] for key in ("prompt_key", "max_prompt_tokens", "max_response_tokens")},
-        "model": {key: model[key] for key in ("path", "dtype")},
-        "overrides": {key: value for key, value in document["overrides"].items() if not _is_changed(key, treatment)},
+    if isinstance(document, dict) and isinstance(tree.value, dict):
+        return {key: written(document[key], child) for key, child in tree.value.items() if key in document}
+    return document
+
+
+def declare(
+    file: Node, name: str, control: str | None, section: Experiment, seed: int, base: Document, arms: Arms
+) -> DeclaredExperiment:
+    """Take in every arm, because the question is about all of them, whichever are launched.
+
+    `seed` is the recipe's own; `base` and `arms`: what the recipe without arms writes, and each arm merged into it.
+    """
+    asked = written(section.model_dump(mode="json"), settled(file.children[KEY], ()))
+    document = {
+        "form": _FORM,
+        "name": name,
+        "control": control,
+        "seed": base.get("seed"),
+        **first_names({KEY: asked}),
+        "arms": {arm: _written_arm(base, own) for arm, own in arms.items()},
     }
-    if post is not None:
-        return {**kept, "post": {**post, "reward": post["reward"] or document["reward"]}}
-    rows = {key: data[key] for key in ("val", "val_rows")}
-    sampling = {key: evaluation[key] for key in ("n", "temperature", "noise", "metric")}
-    generation = {"engine": document["rollout"]["engine"], "reward": document["reward"]}
-    return {**kept, **rows, **sampling, **generation}
+    declared = tuple(declared_arm(arm, first_names(base), first_names(own)) for arm, own in arms.items())
+    return DeclaredExperiment(section, seed, declared, digest(document))
 
 
-def _is_changed(override: str, treatment: Sequence[str]) -> bool:
-    return any(f"{key}.".startswith(f"overrides.{override}.") for key in treatment)
-
-
-def _by_content(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with digests in place of the paths of this machine; a list of keys changes no run."""
-    copy: dict[str, Any] = json.loads(json.dumps(document))
-    for *above, key in LOCAL_PATHS:
-        section: Any = copy
-        for name in above:
-            section = section.get(name) if isinstance(section, dict) else None
-        if isinstance(section, dict) and isinstance(section.get(key), str):
-            section[key] = None if key == "key_source" else _file_digest(section[key])
-    return copy
-
-
-def _file_digest(path: str) -> str:
-    """Empty for a file that cannot be read, of which the rules of the back-end tell."""
-    try:
-        return hashlib.sha256(read_bytes(Path(path), MOST_SOURCE)).hexdigest()
-    except OSError:
-        return ""
-
-
-def _digest(document: Any) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+def _written_arm(base: Document, own: Document) -> dict[str, Any]:
+    """All that an arm writes, merged into the recipe, and the keys by which it differs from that."""
+    recipe = first_names(by_content(own, LOCAL_PATHS))
+    # To accept a finding changes nothing of the run.
+    before, after = ({**first_names(one), "waive": None} for one in (base, own))
+    return {
+        "treatment": [key for key in changed(before, after) if key != "seed"],
+        "recipe": {key: value for key, value in recipe.items() if key not in APART},
+    }

@@ -6,10 +6,13 @@ A file that extends another is a part of a recipe, as an arm is, so only the top
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from rlx import renamed_keys
 from rlx.recipe.fields import NAME_PATTERN
 from rlx.recipe.schema import Experiment, Recipe
+from rlx.renamed_keys import RenamedKey
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -25,8 +28,32 @@ def editor_schema() -> dict[str, Any]:
     arm = {key: value for key, value in top["properties"].items() if key not in ("name", "version")}
     definitions["Arm"] = {**top, "title": "Arm", "description": "A partial recipe: the treatment.", "properties": arm}
     top["properties"] = {**top["properties"], **_file_properties()}
+    for row in renamed_keys.RENAMED:
+        _add_old_name(row, top, definitions)
     whole = {"anyOf": [{"required": ["extends"]}, {"required": required}]}
     return {"$schema": _DIALECT, **top, "title": "rlx recipe", **whole, "$defs": definitions}
+
+
+def _add_old_name(row: RenamedKey, top: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """The old name may stand where it stood, and an editor shows that it is one."""
+    *above, key = row.new.split(".")
+    renamed = _properties(above, top, definitions)[key]
+    *above, key = row.old.split(".")
+    old = {**renamed, "deprecated": True, "description": f"Called {row.new} since rlx {row.since}"}
+    for root in (top, definitions["Arm"]):
+        if root is top or row.new.partition(".")[0] in root["properties"]:
+            _properties(above, root, definitions)[key] = old
+
+
+def _properties(path: Sequence[str], root: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a section; a section that is not there any more is one again, of which nothing else is known."""
+    properties: dict[str, Any] = root["properties"]
+    for key in path:
+        section = properties.setdefault(key, {"type": ["object", "null"], "properties": {}})
+        forms = [section, *section.get("anyOf", ())]
+        named = next((form["$ref"].rpartition("/")[2] for form in forms if "$ref" in form), None)
+        properties = definitions[named]["properties"] if named else section["properties"]
+    return properties
 
 
 def _file_properties() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlx.recipe.local_paths import home_expanded, rooted
+from rlx.recipe.old_names import OldName, with_new_names
 from rlx.recipe.problems import SCHEMA, Problem, refusal
 from rlx.recipe.source import STDIN, Source, is_file, read_source
 from rlx.recipe.tree import Node, merge, without
@@ -13,12 +14,13 @@ from rlx.recipe.yaml_tree import parse
 _DEPTH_LIMIT = 10
 
 
-def read_chain(path: Path | str | Source) -> tuple[Node, list[Problem]]:
-    """The merged tree of a recipe file and everything that it extends, and the problems of all of them.
+def read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Problem]]:
+    """The merged tree of a recipe file and everything that it extends, and old names and problems of all of them.
 
     Raises UsageError for a file that cannot be read, a cycle, or more than ten files.
     """
     chain: list[Node] = []
+    old_names: list[OldName] = []
     problems: list[Problem] = []
     seen: list[Path] = []
     following: Path | str | Source | None = path
@@ -27,14 +29,16 @@ def read_chain(path: Path | str | Source) -> tuple[Node, list[Problem]]:
         if not isinstance(following, Source) and str(following) != STDIN:
             seen.append(Path(following).resolve())
         tree, found = parse(source)
-        problems += found
-        chain.append(rooted(without(tree, "extends"), source.folder))
+        named, old, twice = with_new_names(tree)
+        problems += [*found, *twice]
+        old_names += old
+        chain.append(rooted(without(named, "extends"), source.folder))
         following = _extended(tree, source, seen)
     place = chain[0].place
     merged = chain.pop()
     while chain:
         merged = merge(merged, chain.pop())
-    return Node(merged.value, place), problems
+    return Node(merged.value, place), old_names, problems
 
 
 def _extended(tree: Node, source: Source, seen: list[Path]) -> Path | None:

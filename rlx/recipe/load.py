@@ -12,8 +12,9 @@ from pydantic import ValidationError
 from rlx.errors import UsageError
 from rlx.recipe.arms import arms_of, control_of, without_file_keys
 from rlx.recipe.bundled import find_recipe
-from rlx.recipe.declared_experiment import DeclaredExperiment, declared_arm, experiment_of
+from rlx.recipe.declared_experiment import DeclaredExperiment, declare, experiment_of, written
 from rlx.recipe.inherit import read_chain
+from rlx.recipe.old_names import OldName
 from rlx.recipe.origins import origins_of
 from rlx.recipe.plain_secrets import plain_secrets
 from rlx.recipe.problems import SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation
@@ -37,7 +38,7 @@ class ResolvedRecipe:
     data, itself a valid recipe. `folder`: where the recipe file lies. `watched`: of an arm without noise, the noise
     that rlx brings to another arm of the file, the first that has some: its layers are watched here. `sendable`:
     private files that the person named, because a recipe may come from others and does not decide that they travel.
-    `experiment`: what the file asks, of all its arms; None: nothing.
+    `experiment`: what the file asks, of all its arms; None: nothing. `old_names`: where keys stand by an old name.
     """
 
     recipe: Recipe
@@ -50,6 +51,7 @@ class ResolvedRecipe:
     watched: Aqn | None = None
     sendable: tuple[str, ...] = ()
     experiment: DeclaredExperiment | None = None
+    old_names: tuple[OldName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,7 @@ class RecipeFile:
     _trees: Mapping[str, Node]
     _base: Node
     experiment: DeclaredExperiment | None = None
+    old_names: tuple[OldName, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -85,7 +88,8 @@ class RecipeFile:
         origins = {**origins_of(document, tree, self.folder), **about}
         watched = None if recipe.aqn else self._noise_of_another_arm()
         known = (recipe, arm, self.control, treatment, origins, self.folder, document, watched)
-        return ResolvedRecipe(*known, experiment=self.experiment)
+        old_names = tuple(one for one in self.old_names if one.arm in ("", arm))
+        return ResolvedRecipe(*known, experiment=self.experiment, old_names=old_names)
 
     def _noise_of_another_arm(self) -> Aqn | None:
         of_arms = (_validated(tree).aqn for tree in self._trees.values())
@@ -99,25 +103,25 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     the file and of all its arms.
     """
     path = path if isinstance(path, Source) else find_recipe(path)
-    written, problems = read_chain(path)
-    options = read_sets(sets, written.children["arms"].children if "arms" in written.children else ())
-    file = merge(written, options)
+    of_files, old_names, problems = read_chain(path)
+    known_arms = of_files.children["arms"].children if "arms" in of_files.children else ()
+    options, old_in_options, of_options = read_sets(sets, known_arms)
+    file = merge(of_files, options)
     arms, arm_problems = arms_of(file)
     unreadable = bool(arm_problems) and not arms
     control, control_problems = (None, []) if unreadable else control_of(file, arms)
     # The options lie on top of the arm, so they are merged a second time.
-    base, over = without_file_keys(written), without_file_keys(options)
+    base, over = without_file_keys(of_files), without_file_keys(options)
     trees = {name: merge(merge(base, in_arm(arm, name)), over) for name, arm in arms.items()}
     base = merge(base, over)
     asked, question_problems = experiment_of(file)
-    problems += [*arm_problems, *control_problems, *question_problems, *_secrets(_question(file))]
+    problems += [*of_options, *arm_problems, *control_problems, *question_problems, *_secrets(_question(file))]
     problems += _all_problems(base, trees.values())
     if problems:
         raise RecipeError(_once_a_place(problems))
     trees = trees or {ONLY_ARM: base}
-    read = RecipeFile(
-        _validated(base).name, path.name if isinstance(path, Source) else str(path), tuple(trees), control, trees, base
-    )
+    name, shown = _validated(base).name, path.name if isinstance(path, Source) else str(path)
+    read = RecipeFile(name, shown, tuple(trees), control, trees, base, old_names=(*old_names, *old_in_options))
     return replace(read, experiment=_declared(asked, file, read)) if asked else read
 
 
@@ -127,10 +131,16 @@ def _question(file: Node) -> Node:
 
 
 def _declared(asked: Experiment, file: Node, read: RecipeFile) -> DeclaredExperiment:
-    """Take in every arm, because the question is about all of them, whichever are launched."""
-    arms = tuple(declared_arm(one.arm, one.treatment, one.recipe) for one in map(read.resolve, read.arms))
-    found = DeclaredExperiment(asked, _validated(read._base).seed, arms)
+    arms = {name: _written(tree) for name, tree in read._trees.items()}
+    seed, base = _validated(read._base).seed, _written(read._base)
+    found = declare(file, read.name, read.control, asked, seed, base, arms)
     return replace(found, origins=origins_of(found.document, file, read.folder))
+
+
+def _written(tree: Node) -> dict[str, Any]:
+    """The recipe as it was written, without the defaults that complete it."""
+    document: dict[str, Any] = written(_validated(tree).model_dump(mode="json"), settled(tree, _VERBATIM))
+    return document
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:

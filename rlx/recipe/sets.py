@@ -7,7 +7,8 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.recipe.local_paths import rooted
-from rlx.recipe.problems import SourceLocation
+from rlx.recipe.old_names import OldName, with_new_names
+from rlx.recipe.problems import Problem, SourceLocation
 from rlx.recipe.tree import Node
 from rlx.recipe.yaml_tree import parse_value
 
@@ -16,10 +17,11 @@ OPTION = "--set"
 _DOTTED_BELOW = ("overrides", "env")
 
 
-def read_sets(sets: Sequence[str], arms: Iterable[str]) -> Node:
+def read_sets(sets: Sequence[str], arms: Iterable[str]) -> tuple[Node, list[OldName], list[Problem]]:
     """The partial recipe that the options spell out; a later one wins. `arms` are known arm names, dots and all.
 
-    Raises UsageError for an option without `=`, without a key or value, or with a value that is no YAML.
+    With it come the old names of keys in it, and its problems. Raises UsageError for an option without `=`, without a
+    key or value, or with a value that is no YAML.
     """
     place = SourceLocation(OPTION)
     tree = Node({}, place)
@@ -32,7 +34,8 @@ def read_sets(sets: Sequence[str], arms: Iterable[str]) -> Node:
         if path[0] == "extends":
             raise UsageError(f"{OPTION} {option}: extends belongs into the file", "extend the other recipe there")
         tree = _assigned(tree, path, _value(key, path, text, place))
-    return rooted(tree, Path.cwd())
+    named, old_names, problems = with_new_names(tree)
+    return rooted(named, Path.cwd()), old_names, problems
 
 
 def split_key(key: str, arms: Sequence[str]) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from rlx.hosts import transport_for
 from rlx.hosts.script_parts import run_part
 from rlx.local_files import parse_json
 from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
+from rlx.plan.launch_plan import with_current_names
 from rlx.plan.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
 from rlx.runs.index.moves import Move
@@ -107,6 +108,7 @@ def parse_manifest(text: str) -> Manifest | None:
         plan, unread = salvage_jsonable(LaunchPlan, {**document["plan"], "files": files}, "plan")
         if not plan.expectations.metric:
             plan = replace(plan, expectations=replace(plan.expectations, metric="auto"))
+        plan = with_current_names(plan)
         manifest = Manifest(
             run_id=document["run_id"],
             launch_id=document["launch_id"],

@@ -30,6 +30,8 @@ OTHER: dict[str, Any] = {
     "control": "fast",
     "arms": ASKED.arms[:1],
 }
+WRITTEN = replace(ASKED, form=2, written="a" * 64, sealed=ASKED.content)
+FORMS = pytest.mark.parametrize("asked", [ASKED, WRITTEN], ids=["form-1", "form-2"])
 
 
 def test_when_and_by_whom_is_no_part_of_what_is_asked() -> None:
@@ -38,9 +40,27 @@ def test_when_and_by_whom_is_no_part_of_what_is_asked() -> None:
     assert ASKED.digest.startswith(ASKED.short)
 
 
-@pytest.mark.parametrize("name", [each.name for each in fields(Registration) if each.name not in ("registered", "by")])
-def test_everything_else_is(name: str) -> None:
-    assert replace(ASKED, **{name: OTHER[name]}).digest != ASKED.digest
+@FORMS
+@pytest.mark.parametrize("name", OTHER)
+def test_everything_else_is(name: str, asked: Registration) -> None:
+    """A value that is edited after the registration makes another experiment, although the recipe wrote the same."""
+    assert replace(asked, **{name: OTHER[name]}).digest != asked.digest
+
+
+def test_every_field_is_part_of_the_question_the_launch_or_the_form() -> None:
+    assert {each.name for each in fields(Registration)} == {*OTHER, "registered", "by", "form", "written", "sealed"}
+
+
+def test_in_form_2_it_is_what_was_written() -> None:
+    assert WRITTEN.digest == "a" * 64
+    newer_default = replace(WRITTEN, several="holm")
+    assert replace(newer_default, sealed=newer_default.content).is_same(WRITTEN)
+    assert not replace(WRITTEN, written="b" * 64, margin=3.0, sealed="").is_same(WRITTEN)
+
+
+def test_an_experiment_is_the_same_in_both_forms() -> None:
+    assert ASKED.is_same(WRITTEN) and WRITTEN.is_same(ASKED)
+    assert not replace(ASKED, question="And now?").is_same(WRITTEN)
 
 
 def test_the_digest_of_a_known_registration_stays_what_it_is() -> None:
@@ -48,8 +68,9 @@ def test_the_digest_of_a_known_registration_stays_what_it_is() -> None:
     assert ASKED.digest == "b93afbe460a6b1f86dec2e1e16a1c37ce09817308eb384c8f3a3db877604fd63"
 
 
-def test_it_survives_json_unchanged() -> None:
-    assert from_jsonable(Registration, json.loads(json.dumps(to_jsonable(ASKED)))) == ASKED
+@FORMS
+def test_it_survives_json_unchanged(asked: Registration) -> None:
+    assert from_jsonable(Registration, json.loads(json.dumps(to_jsonable(asked)))) == asked
 
 
 def test_a_block_has_each_arm_once_and_the_same_order_each_time() -> None:

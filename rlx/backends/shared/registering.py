@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm, Registration
+from rlx.plan.registration import FORM, MEAN_OF_LAST, RegisteredArm, Registration
 
 if TYPE_CHECKING:
     from rlx.recipe.declared_experiment import DeclaredExperiment
@@ -17,7 +17,7 @@ def registration_of(name: str, control: str | None, experiment: DeclaredExperime
         return None
     asked = experiment.section
     moment = asked.primary.at
-    return Registration(
+    values = Registration(
         name=name,
         question=asked.question,
         metric=asked.primary.metric,
@@ -34,11 +34,15 @@ def registration_of(name: str, control: str | None, experiment: DeclaredExperime
         arms=tuple(RegisteredArm(**asdict(arm)) for arm in experiment.arms),
         also=asked.primary.also,
     )
+    if not experiment.written:
+        return values
+    return replace(values, form=FORM, written=experiment.written, sealed=values.content)
 
 
 def declared_by(registration: Registration) -> DeclaredExperiment:
     """Read a registration as its recipe had it. Raises ValidationError for one that no recipe can have."""
-    from rlx.recipe.declared_experiment import DeclaredArm, DeclaredExperiment
+    from rlx.recipe.declared_experiment import DeclaredExperiment
+    from rlx.recipe.first_form import DeclaredArm
     from rlx.recipe.schema import Experiment
 
     at = {MEAN_OF_LAST: registration.validations} if registration.at == MEAN_OF_LAST else registration.at
@@ -56,4 +60,4 @@ def declared_by(registration: Registration) -> DeclaredExperiment:
         }
     )
     arms = tuple(DeclaredArm(**asdict(arm)) for arm in registration.arms)
-    return DeclaredExperiment(section, min(registration.seeds, default=0), arms)
+    return DeclaredExperiment(section, min(registration.seeds, default=0), arms, registration.written)

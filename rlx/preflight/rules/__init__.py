@@ -22,13 +22,20 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
 
     `found`: what a look at the host told of the back-end there; None if nobody looked.
     """
-    findings = [*_backend_findings(resolved, found), *_rule_findings(resolved, found)]
+    findings = [*_old_names(resolved), *_backend_findings(resolved, found), *_rule_findings(resolved, found)]
     findings = list(waived(resolved, findings))
     return tuple(sorted(dict.fromkeys(findings), key=lambda finding: list(Severity).index(finding.severity)))
 
 
 def find_rule(id: str) -> Rule | None:
     return next((rule for rule in all_rules() if rule.id == id), None)
+
+
+def _old_names(resolved: ResolvedRecipe) -> Iterator[Finding]:
+    for each in resolved.old_names:
+        old, new = each.key.old, each.key.new
+        message = f"{old} is called {new} since rlx {each.key.since}; the old name is read all the same"
+        yield Finding("RLX008", Severity.WARNING, message, f"write {new} in place of {old}", str(each.place))
 
 
 def _backend_findings(resolved: ResolvedRecipe, found: Installation | None) -> Iterator[Finding]:

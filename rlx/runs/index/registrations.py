@@ -16,6 +16,7 @@ from pathlib import Path
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan import LaunchPlan, Registration, from_jsonable, to_jsonable
+from rlx.plan.registration import FORM
 from rlx.runs.manifest import submitter
 from rlx.runs.run import utc_text
 
@@ -43,6 +44,12 @@ def read_registrations(home: Path) -> tuple[Registration, ...]:
     return tuple(sorted(found, key=lambda one: (one.registered, one.name), reverse=True))
 
 
+def known_here(home: Path, asked: Registration) -> Registration | None:
+    """What was registered from here of an experiment, in whichever form; the earliest, if it was in several."""
+    known = [one for one in read_registrations(home) if one.is_same(asked)]
+    return known[-1] if known else None
+
+
 def registered_digest(path: Path) -> str | None:
     """The digest of what a file says was asked, which should be its name; None where no registration can be read."""
     try:
@@ -60,6 +67,8 @@ def _registered(home: Path, asked: Registration) -> Registration:
     """The registration with its first time, whatever a plan said of that."""
     path = home / FOLDER / f"{asked.digest}.json"
     if not path.exists():
+        if earlier := known_here(home, asked):
+            return earlier
         _write_once(path, replace(asked, registered=utc_text(time.time()), by="{user}@{machine}".format(**submitter())))
     known = _read(path)
     if known.digest != asked.digest:
@@ -82,7 +91,10 @@ def _write_once(path: Path, registration: Registration) -> None:
 
 def _read(path: Path) -> Registration:
     try:
-        return from_jsonable(Registration, parse_json(read_bytes(path, _MOST_BYTES)))
+        known = from_jsonable(Registration, parse_json(read_bytes(path, _MOST_BYTES)))
+        if known.form > FORM:
+            raise ValueError(f"form {known.form}, and this rlx knows up to {FORM}")
+        return known
     except (OSError, ValueError, UsageError) as problem:
         reason = problem.message if isinstance(problem, UsageError) else getattr(problem, "strerror", None) or problem
         raise RlxError(f"{path}: no registration can be read ({reason})", f"move it away: {_LOST}") from None

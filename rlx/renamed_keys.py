@@ -1,0 +1,80 @@
+"""Keys of recipes that were renamed: what has the old name is read, a finding says so, and digests do not change.
+
+A row is all that a rename takes beside the new name itself: recipes, `extends`, arms and `--set`, the recipes in plans
+and manifests of earlier versions, digests of registered experiments and the schema for editors go by this table.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedKey:
+    """Two dotted keys. `since`: the version of rlx that has the new one."""
+
+    old: str
+    new: str
+    since: str
+
+
+RENAMED: tuple[RenamedKey, ...] = ()
+"""The oldest rename first: a key may be renamed again."""
+
+
+def first_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a recipe with the name that each key had first: the one in digests."""
+    return _moved(document, [(row.new, row.old) for row in reversed(RENAMED)])
+
+
+def current_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document of a recipe with the name that each key has now."""
+    return _moved(document, [(row.old, row.new) for row in RENAMED])
+
+
+def current_key(key: str) -> str:
+    """The name that a dotted key has now."""
+    for row in RENAMED:
+        key = _replaced(key, row.old, row.new)
+    return key
+
+
+def first_key(key: str) -> str:
+    """The name that a dotted key had first."""
+    for row in reversed(RENAMED):
+        key = _replaced(key, row.new, row.old)
+    return key
+
+
+def _replaced(key: str, source: str, target: str) -> str:
+    return target + key.removeprefix(source) if f"{key}.".startswith(f"{source}.") else key
+
+
+def _moved(document: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The document with each value at another dotted key, where it has one; sections that this empties are gone."""
+    own: dict[str, Any] = copy.deepcopy(dict(document))
+    for source, target in pairs:
+        *above, key = source.split(".")
+        holder = _section(own, above)
+        if key in holder:
+            value = holder.pop(key)
+            if not holder and above:
+                _section(own, above[:-1]).pop(above[-1])
+            *above, key = target.split(".")
+            _section(own, above, make=True)[key] = value
+    return own
+
+
+def _section(document: dict[str, Any], keys: Sequence[str], *, make: bool = False) -> dict[str, Any]:
+    """The map at the keys; an empty one that is not part of the document where there is none, unless it is made."""
+    for key in keys:
+        below = document.get(key)
+        if not isinstance(below, dict):
+            below = {}
+            if make:
+                document[key] = below
+        document = below
+    return document
