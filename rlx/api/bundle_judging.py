@@ -13,6 +13,7 @@ from rlx.api.bundling import FORMAT, Asked, computed_from
 from rlx.api.claims import Claims, Difference, differences
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_text
+from rlx.plan.verdict_rules import FIRST_RULES, RULES, is_changed, is_made
 
 if TYPE_CHECKING:
     from rlx.runs.bundles.bundled_run import BundledRun
@@ -24,30 +25,48 @@ _MOST_DOCUMENT, _MOST_SUMS = 256 << 20, 16 << 20
 class JudgedBundle:
     """A bundle held against its own evidence. `sha256`: of the archive; `written_by`: the version of rlx that it names.
 
-    `differences` are in evidence or values; `worded_otherwise` are texts and fields in which two versions of rlx may
-    differ, and empty for a bundle of this version. `on_trust`: what nothing in the bundle can show. `computed`: what
-    follows from the evidence, as JSON; None where nothing can be computed.
+    `rules`: the version of the rules that it was judged by, and is again. `differences` are in evidence or values;
+    `worded_otherwise` are texts and fields in which two versions of rlx may differ, and empty for a bundle of this
+    version; `ruled_otherwise` follow from checks that answer otherwise since those rules. `objections`: what the rules
+    of now add to its verdicts. `on_trust`: what nothing in the bundle can show. `computed`: what follows from the
+    evidence by the rules of the bundle, as JSON; None where nothing can be computed.
     """
 
     path: Path
     sha256: str
     written_by: str
+    rules: int
     runs: tuple[BundledRun, ...]
     files: int
     differences: tuple[Difference, ...]
     worded_otherwise: tuple[Difference, ...]
+    ruled_otherwise: tuple[Difference, ...]
+    objections: tuple[Objection, ...]
     on_trust: tuple[str, ...]
     computed: Claims | None
 
     @property
     def agrees(self) -> bool:
-        """Tell whether all that it claims follows from the evidence in it, word by word."""
-        return not (self.differences or self.worded_otherwise)
+        """Tell whether all that it claims follows from the evidence in it, word by word, by its own rules."""
+        return not (self.differences or self.worded_otherwise or self.ruled_otherwise)
 
     @property
     def of_another_version(self) -> bool:
-        """Tell whether it was written by another rlx than this one."""
-        return self.written_by != __version__
+        """Tell whether it was written by another rlx than this one, or by one with other rules."""
+        return self.written_by != __version__ or self.rules != RULES
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A finding that newer rules make of a bundle. `run_id` is "" for one of the comparison.
+
+    `verdict`: the word of the run's verdict with it; "" for the comparison.
+    """
+
+    run_id: str
+    id: str
+    message: str
+    verdict: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +74,18 @@ class _Document:
     """What bundle.json says."""
 
     rlx: str
+    rules: int
     asked: Asked
     runs: tuple[BundledRun, ...]
     claims: Claims
 
 
 def judge_bundle(path: str | Path) -> JudgedBundle:
-    """Judge and compare the runs in a bundle again, and hold the outcome against what it claims.
+    """Judge and compare the runs in a bundle again by its own rules, and hold the outcome against what it claims.
 
-    No host is asked, nothing of the user's own runs is looked at, and nothing is written but a folder for temporary
-    files. Raises RlxError for a file that is no bundle, of a later format, or with anything else in it.
+    What the rules of now add is found beside it. No host is asked, nothing of the user's own runs is looked at, and
+    nothing is written but a folder for temporary files. Raises RlxError for a file that is no bundle, of a later format
+    or later rules, or with anything else in it.
     """
     from rlx.runs.bundles.bundle_layout import belongs
     from rlx.runs.bundles.tar_file import unpack_tar
@@ -72,24 +93,93 @@ def judge_bundle(path: str | Path) -> JudgedBundle:
 
     path = Path(path)
     with tempfile.TemporaryDirectory(prefix="rlx-judge-") as scratch:
-        folder = Path(scratch).resolve()
+        folder = Path(scratch).resolve() / "then"
         unpack_tar(path, folder, belongs)
         document = _read_document(path, folder)
         changed, files = list(_changed_files(folder, document.runs)), _files(folder)
-        computed, failed = _computed(folder, document)
-    found = differences(document.claims, computed) if computed is not None else []
-    other = document.rlx != __version__
+        computed, failed = _computed(folder, document, document.rules)
+        objections: tuple[Objection, ...] = ()
+        if document.rules < RULES and computed is not None:
+            unpack_tar(path, folder.with_name("now"), belongs)
+            today, _ = _computed(folder.with_name("now"), document, RULES)
+            objections = tuple(_objections(today or {}, document.rules))
+    found = _told_apart(document, computed)
     return JudgedBundle(
         path=path,
         sha256=file_sha256(path),
         written_by=document.rlx,
+        rules=document.rules,
         runs=document.runs,
         files=len(files),
-        differences=(*changed, *failed, *(each for each in found if not (other and each.is_wording))),
-        worded_otherwise=tuple(each for each in found if other and each.is_wording),
+        differences=(*changed, *failed, *found.values),
+        worded_otherwise=found.words,
+        ruled_otherwise=found.rules,
+        objections=objections,
         on_trust=tuple(_on_trust(document.runs, files)),
         computed=computed,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Differences:
+    """`values`: what no version of rlx says otherwise. `words`: what another may; `rules`: what older rules did."""
+
+    values: tuple[Difference, ...] = ()
+    words: tuple[Difference, ...] = ()
+    rules: tuple[Difference, ...] = ()
+
+
+def _told_apart(document: _Document, computed: Claims | None) -> _Differences:
+    if computed is None:
+        return _Differences()
+    found = differences(document.claims, computed)
+    if document.rlx == __version__ and document.rules == RULES:
+        return _Differences(tuple(found))
+    # What this rlx says and the other did not contradicts no claim.
+    found = [each for each in found if not (each.one_sided and each.claimed is None)]
+    changed = _changed_runs(document, computed)
+    kinds: dict[str, list[Difference]] = {"values": [], "words": [], "rules": []}
+    for each in found:
+        is_ruled = changed and each.run_id in {"", *changed}
+        kinds["words" if each.is_wording else "rules" if is_ruled else "values"].append(each)
+    return _Differences(**{kind: tuple(of_kind) for kind, of_kind in kinds.items()})
+
+
+def _changed_runs(document: _Document, computed: Claims) -> set[str]:
+    """The runs whose verdicts differ in findings of which newer rules make others than those of the bundle did."""
+    claimed, now = _finding_ids(document.claims), _finding_ids(computed)
+    unlike = {run_id: claimed[run_id] ^ now[run_id] for run_id in claimed.keys() & now.keys()}
+    return {run_id for run_id, ids in unlike.items() if ids and all(is_changed(id, document.rules) for id in ids)}
+
+
+def _finding_ids(claims: Claims) -> dict[str, set[str]]:
+    """Ids of findings by run. A bundle may have anything in their place."""
+    return {str(run_id): {str(found.get("id")) for found in findings} for run_id, _, findings in _verdicts(claims)}
+
+
+def _verdicts(claims: Claims) -> Iterator[tuple[Any, Any, list[dict[str, Any]]]]:
+    """Id, status and findings of each run that the claims are about."""
+    runs = claims.get("runs")
+    for run in runs if isinstance(runs, list) else ():
+        verdict = run.get("verdict") if isinstance(run, dict) else None
+        if isinstance(verdict, dict) and isinstance(findings := verdict.get("findings"), list):
+            yield run.get("run_id"), verdict.get("status"), [each for each in findings if isinstance(each, dict)]
+
+
+def _objections(today: Claims, rules: int) -> Iterator[Objection]:
+    """The findings that the rules of now make, and those of that version did not."""
+    for run_id, status, findings in _verdicts(today):
+        yield from (
+            Objection(run_id, found["id"], found["message"], status)
+            for found in findings
+            if not is_made(found["id"], rules) or is_changed(found["id"], rules)
+        )
+    for contrast in today.get("comparison", {}).get("contrasts", ()):
+        yield from (
+            Objection("", found["id"], found["message"])
+            for found in contrast["findings"]
+            if not is_made(found["id"], rules) or is_changed(found["id"], rules)
+        )
 
 
 def _read_document(path: Path, folder: Path) -> _Document:
@@ -105,10 +195,16 @@ def _read_document(path: Path, folder: Path) -> _Document:
                 f"reads format {FORMAT}",
                 f"check it with rlx {writer}",
             )
+        rules = document.get("rules", FIRST_RULES)
+        if type(rules) is not int or not FIRST_RULES <= rules <= RULES:
+            raise RlxError(
+                f"{path} was judged by rules {str(rules)[:20]} of rlx {writer}; this {__version__} has rules {RULES}",
+                f"check it with rlx {writer}",
+            )
         runs = tuple(_runs(document["runs"]))
         if len({run.run_id for run in runs}) != len(runs):
             raise ValueError("it lists a run twice")
-        return _Document(writer, _asked(document["asked"]), runs, _expect(document["claims"]))
+        return _Document(writer, rules, _asked(document["asked"]), runs, _expect(document["claims"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as problem:
         reason = getattr(problem, "strerror", None) or getattr(problem, "message", None) or repr(problem)[:200]
         raise RlxError(f"{path}: its {DOCUMENT} cannot be read: {reason}", "rlx report --bundle writes one") from None
@@ -204,10 +300,10 @@ def _sums(folder: Path) -> Mapping[str, str]:
     return {name: digest for digest, _, name in pairs if belongs(name) and name != SUMS}
 
 
-def _computed(folder: Path, document: _Document) -> tuple[Claims | None, list[Difference]]:
+def _computed(folder: Path, document: _Document, rules: int) -> tuple[Claims | None, list[Difference]]:
     """What follows from the evidence; where it cannot be computed, why, as a difference to all that is claimed."""
     try:
-        return computed_from(folder, document.runs, document.asked), []
+        return computed_from(folder, document.runs, document.asked, rules), []
     except RlxError as problem:
         reason = problem.message.replace(f"{folder}/", "")
         return None, [Difference("", "claims", "verdicts and sentences", f"nothing: {reason}")]

@@ -14,6 +14,7 @@ from rlx.api.claims import Claims, claims_of, differences
 from rlx.api.derived_files import check_target, made_by, replaced_file
 from rlx.api.telling import unheard
 from rlx.errors import RlxError
+from rlx.plan.verdict_rules import RULES
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared, Uncompared
@@ -88,7 +89,7 @@ def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared
     own = [ref for ref in refs if ref.head_id in compared]
     silent = gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
     listed = _listed(refs, found, folder, silent, index.tombstones())
-    claims = computed_from(folder, listed, asked)
+    claims = computed_from(folder, listed, asked, RULES)
     _tell_changed(reported, claims, tell)
     _write_documents(folder, asked, listed, claims)
     names = [str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()]
@@ -135,12 +136,15 @@ def _listed(
     return listed
 
 
-def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked) -> Claims:
-    """Compute everything from the runs in a folder, as for a report. Raises RlxError where that cannot be done."""
+def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked, rules: int) -> Claims:
+    """Compute everything from the runs in a folder, as for a report, by the rules of that version.
+
+    Raises RlxError where that cannot be done.
+    """
     from rlx.api.reporting import found_runs
     from rlx.runs.bundles.unpacked_home import as_home
 
-    index = as_home(folder, listed)
+    index = as_home(folder, listed, rules)
     return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard))
 
 
@@ -158,7 +162,7 @@ def _write_documents(folder: Path, asked: Asked, listed: Sequence[BundledRun], c
     from rlx.runs.bundles.bundle_layout import DOCUMENT, README, SUMS, belongs
     from rlx.runs.bundles.unpacked_home import file_sha256
 
-    document = {"format": FORMAT, "rlx": __version__, "asked": asked, "runs": listed, "claims": claims}
+    document = {"format": FORMAT, "rlx": __version__, "rules": RULES, "asked": asked, "runs": listed, "claims": claims}
     try:
         (folder / README).write_text(_README.format(version=__version__), encoding="utf-8")
         text = json.dumps(to_jsonable(document), indent=1, ensure_ascii=False)

@@ -27,6 +27,7 @@ from rlx.compare.sentences import sentences
 from rlx.compare.unrecorded import unrecorded
 from rlx.evidence.metrics import data_sources
 from rlx.plan import Finding, Severity
+from rlx.plan.verdict_rules import is_made
 
 _NO_STEPS: Mapping[int, Items] = MappingProxyType({})
 
@@ -96,6 +97,8 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     findings += (*graded_otherwise(pair, items), *before_training(pair, items.get(BEFORE, NO_ITEMS), not_binary))
     if not (pair.has_seeds or matched or unmatched or why_no_test(pair, findings)):
         findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))
+    rules = min(run.verdict.rules for run in pair.runs)
+    findings = tuple(finding for finding in findings if is_made(finding.id, rules))
     comparable = not any(finding.severity is Severity.ERROR for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, not_binary, matched)

@@ -14,6 +14,7 @@ from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, Re
 from rlx.compare.run_slots import RunSlot
 from rlx.evidence import JudgedRun, Verdict, VerdictStatus
 from rlx.plan import Registration, RunState
+from rlx.plan.verdict_rules import RULES
 
 _FEWEST = 2
 
@@ -26,14 +27,18 @@ def open_result(
     `slots`: what stands for each registered run; `runs`: those by id.
     """
     found = _unanswered(slots, runs)
-    return RegisteredResult(asked, found) if any(run.is_open for run in found) else None
+    return RegisteredResult(asked, found, rules=_rules(runs)) if any(run.is_open for run in found) else None
 
 
 def objected_result(
     asked: Registration, slots: Sequence[RunSlot], runs: Mapping[str, JudgedRun], objection: str
 ) -> RegisteredResult:
     """The result of runs that have ended and that nothing brings together."""
-    return RegisteredResult(asked, _unanswered(slots, runs), (), (), objection)
+    return RegisteredResult(asked, _unanswered(slots, runs), objection=objection, rules=_rules(runs))
+
+
+def _rules(runs: Mapping[str, JudgedRun]) -> int:
+    return min((run.verdict.rules for run in runs.values()), default=RULES)
 
 
 def ended_result(
@@ -53,7 +58,7 @@ def ended_result(
     errors = (error.message for each in found for contrast in each.contrasts for error in contrast.errors)
     repeats = (arm.repeats_words for each in found for arm in each.arms if arm.repeats)
     objection = next(chain(errors, repeats), "")
-    result = RegisteredResult(asked, known, objection=objection)
+    result = RegisteredResult(asked, known, objection=objection, rules=_rules(runs))
     if objection:
         return result
     answers = _answers(asked, known, [each.is_share for each in found])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rlx.compare.left_out import LeftOut
 from rlx.compare.registered_answer import Answer
 from rlx.plan import Registration
+from rlx.plan.verdict_rules import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class RegisteredResult:
     where they can. `answers`: one for each metric and treatment, in the order of the registration, metric by metric;
     none before all runs are in, nor where one of them has no value that counts, or there is an objection.
     `exploratory`: then the answers from the runs that have values. `left_out`: the runs of the experiment that are none
-    of the registered ones.
+    of the registered ones. `rules`: the version of the rules by which the runs were judged.
     """
 
     registration: Registration
@@ -56,6 +57,7 @@ class RegisteredResult:
     exploratory: tuple[RegisteredAnswer, ...] = ()
     objection: str = ""
     left_out: tuple[LeftOut, ...] = ()
+    rules: int = RULES
 
     @property
     def is_open(self) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from rlx.evidence import JudgedRun, seeds_of_config
+from rlx.plan.verdict_rules import is_made
 
 _CONFIGS = ("config", "printed_config")
 _NAMED = 5
@@ -16,9 +17,10 @@ _NAMED = 5
 def why_repeats(runs: Sequence[JudgedRun]) -> str:
     """Say why these runs, named after different seeds, are repeats of one seed; "" where each shows its own.
 
-    Runs that are named after the same seed are another matter (RLX908).
+    Runs that are named after the same seed are another matter (RLX908). Older rules take each for what it is named.
     """
-    if len({run.seed for run in runs}) < 2:
+    is_asked = all(is_made("RLX913", run.verdict.rules) for run in runs)
+    if len({run.seed for run in runs}) < 2 or not is_asked:
         return ""
     if hidden := [run for run in runs if _shown(run) is None]:
         return _not_shown(sorted({run.seed for run in hidden}))

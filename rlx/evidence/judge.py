@@ -34,8 +34,9 @@ from rlx.evidence.grammars import grammars
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.unplanned import without_recipe
-from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, without_evidence
 from rlx.plan import Expectations, Link, NoiseSchedule, RunState
+from rlx.plan.verdict_rules import RULES, is_made
 
 _ORDER = tuple(VerdictStatus)
 _SINGLE_ARM = "main"
@@ -50,15 +51,17 @@ def judge(
     control_gap: Mapping[int, float] | None = None,
     control_removed: Mapping[int, float] | None = None,
     has_recipe: bool = True,
+    rules: int = RULES,
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
     control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
+    `rules`: their version; what newer ones would say is left out.
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
-        return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
+        return without_evidence(evidence.missing, rules)
     noise, over = expectations.noise, state.is_terminal
     found: Application | None = None
     if noise is None:
@@ -80,6 +83,7 @@ def judge(
     about_settings = composed_settings.charges(evidence, over=over)
     charges = [*about_settings, *about_noise, *trained, *_about_values(evidence, expectations), *about_end]
     charges += [] if has_recipe else [without_recipe(expectations)]
+    charges = [charge for charge in charges if is_made(charge.finding.id, rules)]
     charges.sort(key=_weight)  # stable: causes before their consequences
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
@@ -89,7 +93,7 @@ def judge(
     else:
         story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
     dissent = any(charge.dissent for charge in charges)
-    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent)
+    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent, rules)
 
 
 def _about_values(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:

@@ -15,21 +15,22 @@ from rlx.evidence.charges.noise_placement import noise_that_never_came
 from rlx.evidence.charges.noise_seen import noise_seen
 from rlx.evidence.metrics import core_metric, series
 from rlx.evidence.run_evidence import Evidence
-from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, incomplete, unverified
+from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, incomplete, unverified, without_evidence
 from rlx.plan import Expectations, RunState
+from rlx.plan.verdict_rules import RULES, is_made
 
 
 def judge_unplanned(
-    evidence: Evidence, expectations: Expectations, state: RunState, *, launched: bool = False
+    evidence: Evidence, expectations: Expectations, state: RunState, *, launched: bool = False, rules: int = RULES
 ) -> Verdict:
     """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record; `invalid`
     where it shows that nothing was trained, which no recipe could have meant.
 
     `expectations` holds what a person said of it, such as the number of validation items, and what was read from the
-    configuration that it prints. `launched`: rlx started the run, and recorded how it ended.
+    configuration that it prints. `launched`: rlx started the run, and recorded how it ended. `rules`: as of `judge`.
     """
     if evidence.missing:
-        return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {evidence.missing}", "?")
+        return without_evidence(evidence.missing, rules)
     charges = [*conflict_charges(evidence.conflicts), *noise_that_never_came(evidence), without_recipe(expectations)]
     charges += training_signal.charges(evidence, expectations, over=state.is_terminal)
     if launched:
@@ -40,11 +41,12 @@ def judge_unplanned(
     if state.is_terminal:
         charges += _last_value(evidence, expectations)
     charges += (*precision.charges(evidence), *grammar.charges(evidence))
+    charges = [charge for charge in charges if is_made(charge.finding.id, rules)]
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far, seen = charges[0], reached(evidence, expectations), noise_seen(evidence)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
     sentence += "" if far in sentence else f"; {far}"
-    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, seen.cell)
+    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, seen.cell, rules=rules)
 
 
 def _last_value(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:

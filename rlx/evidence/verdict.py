@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlx.plan import Finding, Severity
+from rlx.plan.verdict_rules import RULES
 
 CONTRADICTED = "contradicted"
 
@@ -29,7 +30,7 @@ class Verdict:
     """`sentence`: the verdict in one line for a person. `noise`: what was applied, short, for a table cell.
 
     `findings`: the worst first. A finding that does not change the status is a warning or a note. `dissent`: a witness
-    of the run's own contradicts its record, so that its numbers are no result.
+    of the run's own contradicts its record, so that its numbers are no result. `rules`: the version of the rules.
     """
 
     status: VerdictStatus
@@ -37,6 +38,7 @@ class Verdict:
     sentence: str
     noise: str
     dissent: bool = False
+    rules: int = RULES
 
     @property
     def word(self) -> str:
@@ -52,6 +54,11 @@ class Verdict:
     def exclusion(self, *, ended: bool) -> str:
         """The word that excludes its numbers from all results; "" where they may stand."""
         return "" if self.is_result(ended=ended) else self.word
+
+
+def without_evidence(why: str, rules: int = RULES) -> Verdict:
+    """Judge a run of which something is missing: it speaks neither for the run nor against it."""
+    return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?", rules=rules)
 
 
 def marked(text: str, exclusion: str, gap: str = " ") -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
+from rlx.plan.verdict_rules import RULES
 
 if TYPE_CHECKING:
     from rlx.api.bundle_judging import JudgedBundle
@@ -23,10 +24,13 @@ def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
         "sha256": judged.sha256,
         "written_by": judged.written_by,
         "rlx": __version__,
+        "rules": judged.rules,
         "agrees": judged.agrees,
         "runs": judged.runs,
         "differences": judged.differences,
         "worded_otherwise": judged.worded_otherwise,
+        "ruled_otherwise": judged.ruled_otherwise,
+        "objections": judged.objections,
         "on_trust": judged.on_trust,
         "computed": judged.computed,
     }
@@ -36,11 +40,14 @@ def judged_lines(judged: JudgedBundle) -> Iterator[str]:
     """What it is, what follows from it, and whether it claims that."""
     yield f"{judged.path}: {_counted(judged)}, {judged.files} files"
     yield f"  written by rlx {judged.written_by}, judged by rlx {__version__}; sha256 {judged.sha256}"
+    if judged.rules != RULES:
+        yield f"  by rules {judged.rules}, as it was then; rules {RULES} are those of now"
     if judged.computed is not None:
         yield ""
         yield from _computed_lines(judged.computed)
     yield ""
     yield from _outcome_lines(judged)
+    yield from _objection_lines(judged)
     for line in judged.on_trust:
         yield f"not shown by any file in it, and taken from its list: {line}"
 
@@ -77,14 +84,35 @@ def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:
     if judged.differences:
         yield f"does not agree, in {len(judged.differences)} places:"
         yield from _difference_lines(judged.differences)
+    if judged.ruled_otherwise:
+        yield (
+            f"otherwise in {len(judged.ruled_otherwise)} places by checks that answer otherwise since rules "
+            f"{judged.rules}; whether it was judged so then, rlx {judged.written_by} can say:"
+        )
+        yield from _difference_lines(judged.ruled_otherwise)
     if judged.worded_otherwise:
         yield (
-            f"worded otherwise in {len(judged.worded_otherwise)} places, as two versions of rlx may do: it names rlx "
-            f"{judged.written_by}, and this is rlx {__version__}. Whether these are its words, that version can say:"
+            f"worded otherwise in {len(judged.worded_otherwise)} places, as two versions of rlx may do: "
+            f"{_versions(judged)}. Whether these are its words, that version can say:"
         )
         yield from _difference_lines(judged.worded_otherwise)
     elif judged.differences and judged.of_another_version:
-        yield f"it names rlx {judged.written_by}, and this is rlx {__version__}: rules may have changed in between"
+        yield f"{_versions(judged)}: rules may have changed in between"
+
+
+def _versions(judged: JudgedBundle) -> str:
+    return (
+        f"it names rlx {judged.written_by} with rules {judged.rules}, and this is rlx {__version__} with rules {RULES}"
+    )
+
+
+def _objection_lines(judged: JudgedBundle) -> Iterator[str]:
+    """What newer rules say of the same evidence: no reason to doubt that it was judged as it claims."""
+    for each in judged.objections[:_MOST_SHOWN]:
+        verdict = f" ({each.verdict})" if each.verdict else ""
+        yield f"rules {RULES} would add: {each.id} {each.run_id or 'the comparison'}{verdict}: {each.message}"
+    if len(judged.objections) > _MOST_SHOWN:
+        yield f"  and {len(judged.objections) - _MOST_SHOWN} more: --json has all of them"
 
 
 def _difference_lines(found: Sequence[Difference]) -> Iterator[str]:

@@ -64,4 +64,5 @@ def verdict_document(verdict: Verdict) -> Mapping[str, Any]:
         "dissent": verdict.dissent,
         "sentence": verdict.sentence,
         "findings": verdict.findings,
+        "rules": verdict.rules,
     }

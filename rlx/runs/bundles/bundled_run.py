@@ -14,12 +14,14 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan import RunState, from_jsonable, to_jsonable
+from rlx.plan.verdict_rules import RULES
 from rlx.runs.copies.mirror import Copies, Mirrored
 from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 
 _FOLDER = "bundled"
+_RULES = "rules"
 _MOST_BYTES = 1 << 20
 
 
@@ -47,11 +49,23 @@ class BundledRun:
     removed: Tombstone | None = None
 
 
-def state_them(home: Path, runs: Sequence[BundledRun]) -> None:
-    """Note in a home that these runs are of a bundle. Raises OSError."""
+def state_them(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
+    """Note in a home that these runs are of a bundle, and by which version of the rules they are judged.
+
+    Raises OSError.
+    """
     (home / _FOLDER).mkdir(parents=True)
+    (home / _FOLDER / _RULES).write_text(str(rules), encoding="utf-8")
     for run in runs:
         (home / _FOLDER / f"{run.run_id}.json").write_text(json.dumps(to_jsonable(run)), encoding="utf-8")
+
+
+def rules_stated(home: Path) -> int:
+    """The version of the rules for the runs in a home: those of today, unless it is that of a bundle."""
+    try:
+        return int(read_bytes(home / _FOLDER / _RULES, _MOST_BYTES))
+    except (OSError, ValueError):
+        return RULES
 
 
 def stated(home: Path, refs: Sequence[RunRef]) -> dict[str, BundledRun]:

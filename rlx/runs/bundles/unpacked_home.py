@@ -20,9 +20,12 @@ from rlx.runs.manifest import manifest_text
 from rlx.runs.run import RunPaths, RunRef
 
 
-def as_home(folder: Path, runs: Sequence[BundledRun]) -> Index:
-    """Open the index of these runs alone, whose files lie in `folder`. Raises OSError."""
-    state_them(folder, runs)
+def as_home(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
+    """Open the index of these runs alone, whose files lie in `folder`, to be judged by the rules of that version.
+
+    Raises OSError.
+    """
+    state_them(folder, runs, rules)
     for run_dir in (folder / RUNS).glob("*"):
         latest = RunPaths(run_dir).latest.name
         (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")

@@ -23,6 +23,7 @@ from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
+from rlx.runs.bundles.bundled_run import rules_stated
 from rlx.runs.judging.composed_config import configurations, printed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.planned_settings import mismatches_of
@@ -63,17 +64,17 @@ def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedR
     A run whose records make the judgement fail is its error, because they come from others and cost the other runs
     nothing.
     """
-    parsed = ParsedFiles(index.home)
+    parsed, rules = ParsedFiles(index.home), rules_stated(index.home)
     return {
-        run_id: _judged_alone(sight, sight.manifest, parsed)
+        run_id: _judged_alone(sight, sight.manifest, parsed, rules)
         for run_id, sight in sights.items()
         if sight.manifest is not None
     }
 
 
-def _judged_alone(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun | RlxError:
+def _judged_alone(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun | RlxError:
     try:
-        return _judge(sight, manifest, parsed)
+        return _judge(sight, manifest, parsed, rules)
     except (RlxError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a run's records do, it is this run's trouble
@@ -121,11 +122,11 @@ def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRu
         return run
     if control.verdict.status is VerdictStatus.INVALID:
         return run
-    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control)
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control, run.verdict.rules)
     return replace(run, verdict=verdict)
 
 
-def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
+def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun:
     ref, plan, copy, paths = sight.ref, manifest.plan, sight.copy, RunPaths(sight.copy.run_dir)
     evidence = sight.evidence or read_evidence(paths.attempts, parsed)
     evidence = with_nodes(evidence, sight.workers.attempts)
@@ -152,7 +153,7 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles) -> JudgedRun:
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=verdict_of(ref.run_id, plan, evidence, sight.state, parsed),
+        verdict=verdict_of(ref.run_id, plan, evidence, sight.state, parsed, rules=rules),
         state=sight.state,
         provenance={**_found_at_start(paths), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
@@ -178,7 +179,7 @@ def _with_config(run: JudgedRun, sight: Sight, parsed: ParsedFiles) -> JudgedRun
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
-    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed)
+    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed, rules=run.verdict.rules)
     return replace(run, provenance=provenance, evidence=evidence, verdict=verdict)
 
 

@@ -16,6 +16,7 @@ from rlx.evidence import (
     with_settings_of,
 )
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
+from rlx.plan.verdict_rules import RULES
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 
@@ -26,29 +27,28 @@ def verdict_of(
     state: RunState,
     parsed: ParsedFiles,
     control: JudgedRun | None = None,
+    rules: int = RULES,
 ) -> Verdict:
     """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
-    return _with_waived(_once(run_id, plan, evidence, state, parsed, control), plan)
 
+    def judged() -> Verdict:
+        return _judged(plan, evidence, state, control, rules)
 
-def _once(
-    run_id: str, plan: LaunchPlan, evidence: Evidence, state: RunState, parsed: ParsedFiles, control: JudgedRun | None
-) -> Verdict:
     if not evidence.digest or (control is not None and not control.evidence.digest):
-        return _judged(plan, evidence, state, control)
+        return _with_waived(judged(), plan)
     promised = plan.has_recipe, plan.arm, with_settings_of(plan.recipe, plan.expectations)
     # The same run is judged as it is, with its configuration, and beside its control.
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
-    of = evidence.digest, beside, added, state
-    kept = parsed.remembered(what, of, lambda: to_jsonable(_judged(plan, evidence, state, control)))
-    return from_jsonable(Verdict, kept)
+    of = evidence.digest, beside, added, state, rules
+    kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
+    return _with_waived(from_jsonable(Verdict, kept), plan)
 
 
-def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None) -> Verdict:
+def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None, rules: int) -> Verdict:
     if not plan.has_recipe and plan.expectations.noise is None:
-        return judge_unplanned(evidence, plan.expectations, state, launched=plan.is_launched)
+        return judge_unplanned(evidence, plan.expectations, state, launched=plan.is_launched, rules=rules)
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
     alike = control is not None and control.plan.expectations.correction == plan.expectations.correction
     taken = removed(control.evidence) if control and alike else {}
@@ -61,6 +61,7 @@ def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Judg
         control_gap=gap or None,
         control_removed=taken or None,
         has_recipe=plan.has_recipe,
+        rules=rules,
     )
 
 

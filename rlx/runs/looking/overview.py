@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
-from rlx.evidence import Evidence, JudgedRun, Verdict, VerdictStatus, core_metric, series, training_steps
+from rlx.evidence import Evidence, JudgedRun, Verdict, core_metric, series, training_steps
 from rlx.evidence.reading.usage_file import Sample, last_sample
 from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
+from rlx.evidence.verdict import without_evidence
 from rlx.plan import RunState
 from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
@@ -119,8 +120,7 @@ def _row_without_verdict(sight: Sight, problem: str = "") -> Overview:
     ref, why = sight.ref, problem or sight.observation.detail or sight.copy.lacks or _WITHOUT_MANIFEST
     if ref.node:
         why = f"node {ref.node} of {ref.head_id}, whose verdict is about all of it"
-    verdict = Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?")
-    return Overview(ref, sight.observation, Evidence(), verdict)
+    return Overview(ref, sight.observation, Evidence(), without_evidence(why))
 
 
 _WITHOUT_MANIFEST = "its manifest.json is gone, damaged or of another rlx, so nothing says what it promised"

@@ -1,0 +1,161 @@
+"""A bundle is judged by the rules that it names; what newer rules say of it stands beside that."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlx as front_door
+from rlx.api.bundle_judging import JudgedBundle
+from rlx.plan import verdict_rules
+from rlx.plan.run_dir import COMPOSED_FILE
+from rlx.plan.verdict_rules import RULES, SINCE
+from tests.cli.support import rlx
+from tests.conftest import CASES, REPOSITORY
+from tests.recorded import place_runs
+from tests.report.bundles import apart, edit_json, sum_up, together
+
+FIRST = {f"RLX{number}" for number in (CASES / "golden" / "rules-1.txt").read_text(encoding="utf-8").split()}
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """A recorded pair whose runs have composed configurations."""
+    monkeypatch.chdir(tmp_path)
+    return place_runs(CASES / "pairs" / "tiny-cpu")
+
+
+@pytest.fixture
+def bundle(runs: list[Path]) -> Path:
+    return front_door.bundle("evidence.tar.gz", "baseline", "aqn")
+
+
+@pytest.fixture
+def older(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The bundle of an rlx with the first rules, of runs of which those of now say something more."""
+    for run in runs:
+        file = run / "attempts/1" / COMPOSED_FILE
+        text = file.read_text(encoding="utf-8")
+        assert "train_batch_size: 20" in text
+        file.write_text(text.replace("train_batch_size: 20", "train_batch_size: 10"), encoding="utf-8")
+    with monkeypatch.context() as then:
+        then.setattr("rlx.api.bundling.RULES", 1)
+        return front_door.bundle("evidence.tar.gz", "baseline", "aqn")
+
+
+def edited(bundle: Path, edit: Callable[[Path], None]) -> Path:
+    """The bundle with other content, its digests written anew."""
+    folder = apart(bundle, bundle.parent / "open")
+    edit(folder)
+    sum_up(folder)
+    return together(folder, bundle)
+
+
+def of_rules(rules: object) -> Callable[[Path], None]:
+    """An edit: the bundle names other rules."""
+    return lambda folder: edit_json(folder / "bundle.json", lambda document: document.update(rules=rules))
+
+
+def without_rules(folder: Path) -> None:
+    """An edit: the bundle is from before rules had a number."""
+
+    def strip(value: Any) -> Any:
+        if isinstance(value, list):
+            return [strip(item) for item in value]
+        return {key: strip(item) for key, item in value.items() if key != "rules"} if isinstance(value, dict) else value
+
+    file = folder / "bundle.json"
+    file.write_text(json.dumps(strip(json.loads(file.read_text(encoding="utf-8")))), encoding="utf-8")
+
+
+def test_a_bundle_and_its_verdicts_name_the_rules(bundle: Path) -> None:
+    document = json.loads((apart(bundle, bundle.parent / "open") / "bundle.json").read_text(encoding="utf-8"))
+    assert document["rules"] == RULES
+    assert {run["verdict"]["rules"] for run in document["claims"]["runs"]} == {RULES}
+    (run, _) = json.loads(rlx("status", "-a", "--json").stdout)["runs"]
+    assert run["verdict"]["rules"] == RULES
+    found = front_door.judge_bundle(bundle)
+    assert found.agrees and not found.objections and found.rules == RULES
+
+
+@pytest.mark.parametrize("has_number", [True, False])
+def test_older_rules_judge_as_they_did(older: Path, has_number: bool) -> None:
+    """What it claims follows from the evidence by the rules of then; the newer check stands beside it."""
+    found = front_door.judge_bundle(older if has_number else edited(older, without_rules))
+    assert found.agrees, (found.differences, found.worded_otherwise)
+    objections = [(each.id, each.verdict) for each in found.objections if each.run_id]
+    assert objections == [("RLX644", "invalid")] * 2
+    said = rlx("judge", str(older)).stdout
+    assert f"by rules 1, as it was then; rules {RULES} are those of now" in said
+    assert re.search(rf"agrees: every .*\nrules {RULES} would add: RLX644 tiny-cpu-\S+ \(invalid\): ", said), said
+
+
+def test_the_same_runs_by_the_rules_of_now(older: Path) -> None:
+    """Whoever writes another number is found out by the newer check."""
+    found = front_door.judge_bundle(edited(older, of_rules(RULES)))
+    assert not found.agrees and not found.objections
+    assert "verdict.status" in {each.field for each in found.differences}
+
+
+def test_older_rules_excuse_no_other_number(older: Path) -> None:
+    def edit(folder: Path) -> None:
+        def claim(document: Any) -> None:
+            document["claims"]["comparison"]["contrasts"][0]["treatment_value"] = 0.99
+
+        edit_json(folder / "bundle.json", claim)
+
+    (found,) = front_door.judge_bundle(edited(older, edit)).differences
+    assert found.field == "comparison.contrasts[0].treatment_value"
+
+
+@pytest.mark.parametrize("rules", [RULES + 1, 0, "2", True, [1]])
+def test_rules_that_this_rlx_does_not_know_are_refused(bundle: Path, rules: object) -> None:
+    said = rlx("judge", str(edited(bundle, of_rules(rules))), code=1).stderr
+    assert f"was judged by rules {rules}" in said and f"has rules {RULES}" in said
+    assert "check it with rlx" in said
+
+
+def test_a_check_that_answers_otherwise_by_now_accuses_nobody(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its older answer cannot be computed any more: what follows from it stands apart."""
+    monkeypatch.setattr(verdict_rules, "SINCE", {})
+    monkeypatch.setattr(verdict_rules, "CHANGED", {"RLX644": 2})
+    found = front_door.judge_bundle(older)
+    assert not found.agrees and not found.differences
+    assert "verdict.status" in {each.field for each in found.ruled_otherwise}
+    assert {each.id for each in found.objections if each.run_id} == {"RLX644"}
+    assert "by checks that answer otherwise since rules 1" in rlx_judge_text(found)
+
+
+def rlx_judge_text(found: JudgedBundle) -> str:
+    from rlx.cli.text.judge_text import judged_lines
+
+    return "\n".join(judged_lines(found))
+
+
+def test_every_finding_that_came_later_is_in_the_table() -> None:
+    """A check that is added takes a number: see rlx/plan/verdict_rules.py."""
+    of_now = set()
+    for folder in ("evidence", "compare", "runs/judging"):
+        for path in (REPOSITORY / "rlx" / folder).rglob("*.py"):
+            of_now |= set(re.findall(r'"(RLX\d{3})"', path.read_text(encoding="utf-8")))
+    assert of_now - FIRST == SINCE.keys()
+    assert set(SINCE.values()) <= set(range(2, RULES + 1))
+    assert max([*SINCE.values(), *verdict_rules.CHANGED.values()]) == RULES
+
+
+@pytest.mark.parametrize("folder", ["0.2.0-676c760a", "0.2.0-cf603b12"])
+def test_bundles_of_earlier_versions(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = front_door.judge_bundle(CASES / "golden" / folder / "bundle.tar.gz")
+    assert (found.rules, len(found.runs), found.differences, found.ruled_otherwise) == (1, 4, (), ())
+    assert not found.objections
+    # The first that wrote bundles did not answer registered questions, and said so in the claim.
+    expected = [] if folder.endswith("cf603b12") else ["comparison.claim", "problem"]
+    assert [each.field for each in found.worded_otherwise] == expected
+    rlx("judge", str(found.path), code=0 if found.agrees else 14)
+    assert not Path(os.environ["RLX_HOME"]).exists()
