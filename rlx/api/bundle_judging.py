@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
 from rlx.api.bundling import FORMAT, Asked, computed_from
-from rlx.api.claims import Claims, Difference, differences
+from rlx.api.claims import Claims, Difference, differences, named_as_now
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_text
 from rlx.plan.verdict_rules import FIRST_RULES, RULES, is_changed, is_made
@@ -204,7 +204,8 @@ def _read_document(path: Path, folder: Path) -> _Document:
         runs = tuple(_runs(document["runs"]))
         if len({run.run_id for run in runs}) != len(runs):
             raise ValueError("it lists a run twice")
-        return _Document(writer, rules, _asked(document["asked"]), runs, _expect(document["claims"]))
+        claims = named_as_now(_expect(document["claims"]))
+        return _Document(writer, rules, _asked(document["asked"]), runs, claims)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as problem:
         reason = getattr(problem, "strerror", None) or getattr(problem, "message", None) or repr(problem)[:200]
         raise RlxError(f"{path}: its {DOCUMENT} cannot be read: {reason}", "rlx report --bundle writes one") from None

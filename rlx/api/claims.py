@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlx.api.judged_comparison import Compared
+from rlx.renamed_keys import current_key, current_names
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Uncompared
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from rlx.evidence import JudgedRun
 
 Claims = Mapping[str, Any]
+_VALUES = {"control", "treatment"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,31 @@ def _compared(comparison: Comparison) -> Claims:
 def _run(run: JudgedRun) -> Mapping[str, Any]:
     verdict = run.verdict
     return {"run_id": run.run_id, "state": run.state, "verdict": verdict, "sentence": verdict.sentence}
+
+
+def named_as_now(claimed: Any) -> Any:
+    """What an earlier version claimed, with the names that the keys of recipes have now where it says what differs."""
+    if isinstance(claimed, list):
+        return [named_as_now(item) for item in claimed]
+    if not isinstance(claimed, dict):
+        return claimed
+    key = claimed.get("key")
+    if isinstance(key, str) and claimed.keys() >= _VALUES:
+        values = {name: _value_as_now(key.split("."), claimed[name]) for name in _VALUES}
+        return {**claimed, "key": current_key(key), **values}
+    return {name: named_as_now(value) for name, value in claimed.items()}
+
+
+def _value_as_now(keys: Sequence[str], value: Any) -> Any:
+    """The value at a key of a recipe: a whole section has keys of its own."""
+    if not isinstance(value, dict):
+        return value
+    for key in reversed(keys):
+        value = {key: value}
+    named: Any = current_names(value)
+    for key in current_key(".".join(keys)).split("."):
+        named = named.get(key) if isinstance(named, dict) else None
+    return named
 
 
 def differences(claimed: Any, computed: Any) -> list[Difference]:

@@ -16,6 +16,7 @@ from rlx.api.bundle_judging import JudgedBundle
 from rlx.plan import verdict_rules
 from rlx.plan.run_dir import COMPOSED_FILE
 from rlx.plan.verdict_rules import RULES, SINCE
+from rlx.renamed_keys import RenamedKey
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
@@ -136,6 +137,23 @@ def rlx_judge_text(found: JudgedBundle) -> str:
     from rlx.cli.text.judge_text import judged_lines
 
     return "\n".join(judged_lines(found))
+
+
+@pytest.mark.parametrize(
+    ("path", "row"),
+    [
+        (REPOSITORY / "docs/example-ab/difference.tar.gz", RenamedKey("aqn.min_trained_share", "aqn.least", "0.4.0")),
+        (CASES / "golden/0.2.0-cf603b12/bundle.tar.gz", RenamedKey("train.lr", "train.rate", "0.4.0")),
+    ],
+    ids=["a key of a section", "a key"],
+)
+def test_what_differed_by_an_old_name_differs_by_the_new_one(
+    path: Path, row: RenamedKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rlx.renamed_keys.RENAMED", (row,))
+    found = front_door.judge_bundle(path)
+    assert (found.differences, found.ruled_otherwise) == ((), ())
+    assert found.worded_otherwise == ()
 
 
 def test_every_finding_that_came_later_is_in_the_table() -> None:
