@@ -74,9 +74,9 @@ def finding_ids(incomplete: str) -> Iterable[str]:
 @_completer
 def tracker_names(incomplete: str) -> Iterable[str]:
     """Trackers that runs can be exported to."""
-    from rlx.trackers.tracker_table import TRACKERS
+    from rlx.trackers.tracker_table import tracker_names as names
 
-    yield from TRACKERS
+    yield from names()
 
 
 @_completer

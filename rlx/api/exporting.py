@@ -70,10 +70,12 @@ def export(
 
 def _check_packages(name: str, tracker: Tracker) -> None:
     from rlx.installed import install_command
+    from rlx.trackers import TRACKERS
 
     missing = [package for package in tracker.PACKAGES if not _is_installed(package)]
     if missing:
-        raise RlxError(f"--to {name} takes {' and '.join(missing)}, which is not installed", install_command(name))
+        fix = install_command(name) if name in TRACKERS else f"pip install {' '.join(missing)}"
+        raise RlxError(f"--to {name} takes {' and '.join(missing)}, which is not installed", fix)
 
 
 def _is_installed(package: str) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from rlx.backends.registry import kinds, optional_part
+from rlx.backends.registry import optional_part, parts
 from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import is_folder
@@ -115,7 +115,7 @@ def _migrator_of(backend: Mapping[str, Any]) -> ModuleType:
     """Find the back-end's module `migrate`. Raises UsageError where there is none."""
     found = optional_part(backend["kind"], "migrate")
     if found is None:
-        able = " or ".join(kind for kind in kinds() if optional_part(kind, "migrate"))
+        able = " or ".join(kind for kind, _ in parts("migrate"))
         message = f"backend: {backend['kind']} with {backend['engine']} is not to be migrated"
         raise UsageError(message, f"name a recipe for {able} with fsdp or fsdp2")
     return found

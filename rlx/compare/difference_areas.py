@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TypeAlias
 
-from rlx.backends.registry import PACKAGES, parts
+from rlx.backends.registry import packages, parts
 
 
 class Area(StrEnum):
@@ -126,7 +126,7 @@ _OVERRIDES: Patterns = {
 
 def area_of(key: str) -> Area:
     """Classify a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`)."""
-    return _area_of(tuple(PACKAGES.items()), key)
+    return _area_of(tuple(packages().items()), key)
 
 
 @cache

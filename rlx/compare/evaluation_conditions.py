@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import TypeAlias
 
-from rlx.backends.registry import PACKAGES, parts
+from rlx.backends.registry import packages, parts
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.difference_areas import (
     CHAT_TEMPLATE,
@@ -117,7 +117,7 @@ class Measure:
             is_other = item.declared and item.area is not Area.INCIDENTAL and self._is_of_this(item.key)
             return _DECLARED_PATHS[item.key] if is_other else None
         if own := _backend_key(item.key):
-            table = _of_backends(tuple(PACKAGES.items()))
+            table = _of_backends(tuple(packages().items()))
             return None if after else _match(table, own) or _match(table, item.key)
         if not after:
             return _match(_IN_TRAINING, item.key)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from rlx.backends.registry import PACKAGES, parts
+from rlx.backends.registry import packages, parts
 from rlx.evidence.log_grammar import LogGrammar, Role
 from rlx.plan.post_metric import POST_PREFIX
 
@@ -64,7 +64,7 @@ def _files(module: ModuleType) -> Iterable[Path]:
 
 def rows() -> Rows:
     """List what answers are kept by, because the registry may get another row."""
-    return tuple(PACKAGES.items())
+    return tuple(packages().items())
 
 
 @cache

@@ -14,11 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rlx.backends.registry import PACKAGES, folders
+from rlx.backends.registry import folders, packages
+from rlx.plug_ins import warn
 
 VERDICTS = "verdicts"
 """The section whose rows are the words of verdicts, in place of ids."""
 _OWN = Path(__file__).parent
+_RLX = _OWN.parent
 _WANTED = ("title", "reason", "fix")
 _OF_RULES = ("refused_by", "refused_at")
 
@@ -59,24 +61,24 @@ class FindingRow:
 
 def require_row(id: str) -> None:
     """Raise ValueError for an id that has no row."""
-    if id not in _blocks(tuple(PACKAGES.values())):
+    if id not in _blocks(tuple(packages().values())):
         raise ValueError(f"{id} has no row in the table of findings: add one to a file of rlx/findings/")
 
 
 def finding_row(id: str) -> FindingRow:
     """Parse the row of an id, or of the word of a verdict. Raises ValueError where it lacks a part."""
     require_row(id)
-    return _rows(tuple(PACKAGES.values()), id)
+    return _rows(tuple(packages().values()), id)
 
 
 def finding_ids() -> list[str]:
     """List all ids, sorted."""
-    return sorted(id for id, (path, _) in _blocks(tuple(PACKAGES.values())).items() if path.stem != VERDICTS)
+    return sorted(id for id, (path, _) in _blocks(tuple(packages().values())).items() if path.stem != VERDICTS)
 
 
 def section_rows(section: str) -> list[FindingRow]:
     """Parse the rows of a section, from all places, by id; the words of verdicts as they are ordered in their file."""
-    blocks = _blocks(tuple(PACKAGES.values()))
+    blocks = _blocks(tuple(packages().values()))
     ids = [id for id, (path, _) in blocks.items() if path.stem == section]
     return [finding_row(id) for id in (ids if section == VERDICTS else sorted(ids))]
 
@@ -96,9 +98,14 @@ def _blocks(packages: tuple[str, ...]) -> Mapping[str, tuple[Path, str]]:
         # No value of a row takes more than a line.
         for block in f"\n{path.read_text(encoding='utf-8')}".split("\n[")[1:]:
             id, _, text = block.partition("]\n")
-            if id in found:
-                raise ValueError(f"{id} has two rows, in {found[id][0]} and in {path}: give one of them a free id")
-            found[id] = (path, text)
+            if id not in found:
+                found[id] = (path, text)
+                continue
+            problem = f"{id} has two rows, in {found[id][0]} and in {path}: give one of them a free id"
+            if path.is_relative_to(_RLX):
+                raise ValueError(problem)
+            # A row of another distribution costs that row alone.
+            warn(str(path), problem)
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rlx.backends.registry import kinds, optional_part
+from rlx.backends.registry import parts
 from rlx.recipe.problems import SHOWN_PROBLEMS, Problem
 from rlx.recipe.schema import Experiment, Recipe
 from rlx.recipe.tree import Node, nearest
@@ -91,8 +91,7 @@ def suggest_key(path: Sequence[str | int]) -> str:
 
 def _foreign_key(key: str) -> str | None:
     """The recipe's key for what people type who come from a back-end."""
-    own = (optional_part(kind, "recipe_keys") for kind in kinds())
-    return next((known.RECIPE_KEYS[key] for known in own if known and key in known.RECIPE_KEYS), None)
+    return next((known.RECIPE_KEYS[key] for _, known in parts("recipe_keys") if key in known.RECIPE_KEYS), None)
 
 
 def describe(value: Any) -> str:

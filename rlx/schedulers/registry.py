@@ -8,13 +8,13 @@ it, so that a broken one costs the host that needs it, and nothing else.
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import UsageError
+from rlx.plug_ins import load, plug_ins
 from rlx.resources import payload_below
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def name_of(batch: Batch | None) -> str:
 
 def is_batch_scheduler(name: str) -> bool:
     """Tell whether a key of a host's entry names a batch scheduler, without loading it."""
-    return name != LEASES and (name in PACKAGES or name in _plug_ins())
+    return name != LEASES and (name in PACKAGES or name in plug_ins(GROUP))
 
 
 def batch_schedulers() -> tuple[str, ...]:
@@ -49,18 +49,11 @@ def part(name: str, module: str) -> ModuleType:
 
     Raises UsageError for an unknown scheduler, RlxError for one of another distribution that cannot be loaded.
     """
-    package = PACKAGES.get(name) or _plug_ins().get(name)
+    package = PACKAGES.get(name) or plug_ins(GROUP).get(name)
     if package is None:
         raise _unknown(name)
-    try:
-        return import_module(f"{package}.{module}")
-    except Exception as error:
-        if name in PACKAGES:
-            raise
-        raise RlxError(
-            f"the scheduler {name} ({package}.{module}) cannot be loaded: {type(error).__name__}: {error}",
-            f"update or remove the package that brings {package}; rlx itself and other hosts work without it",
-        ) from None
+    wanted = f"{package}.{module}"
+    return import_module(wanted) if name in PACKAGES else load(GROUP, name, wanted)
 
 
 def check_batch_scheduler(name: str) -> None:
@@ -80,11 +73,3 @@ def shell_parts(name: str) -> list[Path]:
     """Return the parts of supervise.sh in the scheduler's folder. Raises as `part` does."""
     folder = Path(__file__).with_name(name) if name in PACKAGES else Path(str(part(name, "entry").__file__)).parent
     return sorted(payload_below(folder).glob("[0-9]*.sh"))
-
-
-@cache
-def _plug_ins() -> dict[str, str]:
-    """Read which packages other distributions name as schedulers; importing what reads that takes 40 ms."""
-    from importlib.metadata import entry_points
-
-    return {point.name: point.module for point in entry_points(group=GROUP) if point.name not in PACKAGES}

@@ -1,15 +1,17 @@
-"""The trackers that runs can be exported to: a row each."""
+"""The trackers that runs can be exported to: a row each, and what other distributions add (group `rlx.trackers`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from rlx.errors import UsageError
+from rlx.plug_ins import load, plug_ins
 from rlx.trackers.exported_run import ExportedRun
 
+GROUP = "rlx.trackers"
 TRACKERS = {
     "tensorboard": "rlx.trackers.tensorboard",
     "wandb": "rlx.trackers.wandb_offline",
@@ -38,9 +40,20 @@ class Tracker(Protocol):
         """Say how a person looks at them."""
 
 
+def tracker_names() -> tuple[str, ...]:
+    """List the trackers, those of other distributions last."""
+    return (*TRACKERS, *(name for name in plug_ins(GROUP) if name not in TRACKERS))
+
+
 def tracker_of(name: str) -> Tracker:
-    """The module of a tracker. Raises UsageError for one that rlx does not know."""
-    if name not in TRACKERS:
-        raise UsageError(f"--to {name}: rlx knows no such tracker", f"one of {', '.join(TRACKERS)}")
-    module: Tracker = import_module(TRACKERS[name])
-    return module
+    """Import the module of a tracker.
+
+    Raises UsageError for an unknown one, RlxError for one of another distribution that cannot be loaded.
+    """
+    if name not in tracker_names():
+        raise UsageError(
+            f"--to {name}: rlx knows no such tracker",
+            f"one of {', '.join(tracker_names())}; others come with a distribution (entry point {GROUP})",
+        )
+    module: Any = import_module(TRACKERS[name]) if name in TRACKERS else load(GROUP, name, plug_ins(GROUP)[name])
+    return cast("Tracker", module)

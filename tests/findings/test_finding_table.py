@@ -15,11 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 import rlx
+from rlx import plug_ins
 from rlx.backends.registry import PACKAGES
 from rlx.cli.frame.app import command_line
 from rlx.errors import UsageError
 from rlx.evidence.diagnosis import signatures
-from rlx.findings import FindingRow, Language, finding_ids, finding_row, free_id
+from rlx.findings import FindingRow, Language, finding_ids, finding_row, finding_table, free_id
 from rlx.findings.finding_table import _parsed
 from rlx.plan import Finding, Severity, from_jsonable, to_jsonable
 from rlx.preflight.rules.rule_table import all_rules, rule
@@ -125,10 +126,17 @@ def test_a_back_end_brings_rows_of_its_own(toy: Path) -> None:
     assert rlx.explain("rlx999", "zh").what == "标题"
 
 
-def test_an_id_that_is_taken_is_refused(toy: Path) -> None:
+def test_an_id_that_is_taken_costs_another_distribution_its_row(toy: Path) -> None:
     toy.write_text(f"[RLX510]\n{HOST_ROW}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"RLX510 has two rows, in .*/host.toml and in .*give one of them a free id"):
-        finding_row("RLX510")
+    assert finding_row("RLX510").en.title not in HOST_ROW
+    (said,) = (line for line in plug_ins.warnings() if str(toy) in line)
+    assert re.search(r"RLX510 has two rows, in .*/host.toml and in .*give one of them a free id", said)
+
+
+def test_an_id_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding_table, "folders", lambda name: (Path(finding_table.__file__).parent,))
+    with pytest.raises(ValueError, match=r"has two rows, in .*\.toml and in .*give one of them a free id"):
+        finding_table._blocks(("read twice",))
 
 
 def test_a_row_without_its_chinese_names_its_file(toy: Path) -> None:

@@ -15,7 +15,9 @@ import pytest
 from rlx.errors import RlxError
 from rlx.hosts.inventory.host_files import user_file
 from rlx.runs import stop
+from rlx.schedulers.registry import GROUP
 from tests.conftest import REPOSITORY
+from tests.plug_ins import install
 from tests.runs.toys import FOREVER, ended, see, start, start_one, toy_plan, until
 
 Rlx = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -31,15 +33,8 @@ hosts:
 def plug_in(tmp_path: Path) -> Path:
     """A folder of installed distributions, with the one that brings `at_once`."""
     folder = tmp_path / "site"
-    install(folder, AT_ONCE)
+    install(folder, GROUP, AT_ONCE)
     return folder
-
-
-def install(folder: Path, points: str) -> None:
-    info = folder / "plug_in-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plug-in\nVersion: 1.0\n", encoding="utf-8")
-    (info / "entry_points.txt").write_text(f"[rlx.schedulers]\n{points}", encoding="utf-8")
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def rlx(plug_in: Path, tmp_path: Path) -> Iterator[Rlx]:
         return done
 
     yield run
-    install(plug_in, AT_ONCE)
+    install(plug_in, GROUP, AT_ONCE)
     run("stop", "--all", "-y", code=None)
     shutil.rmtree(tmp_path / "root", ignore_errors=True)
 
@@ -104,20 +99,20 @@ def test_an_entry_is_read_by_the_plug_in(rlx: Rlx) -> None:
 
 
 def test_a_broken_plug_in_costs_its_host_alone(rlx: Rlx, plug_in: Path, tmp_path: Path) -> None:
-    install(plug_in, "at_once = broken_package\n")
+    install(plug_in, GROUP, "at_once = broken_package\n")
     (plug_in / "broken_package.py").write_text("raise ImportError('no such library')\n", encoding="utf-8")
     assert "me@other" in rlx("hosts", "list").stdout
     assert "/elsewhere" in rlx("hosts", "show", "other").stdout
     said = rlx(
         "launch", "--script", script(tmp_path, "true\n"), "--name", "toy", "--host", "local", "-y", code=1
     ).stderr
-    assert "the scheduler at_once (broken_package" in said and "no such library" in said
+    assert "at_once (broken_package" in said and "no such library" in said
 
 
 def test_runs_whose_plug_in_is_gone_cost_their_own_lines(rlx: Rlx, plug_in: Path, tmp_path: Path) -> None:
     go = script(tmp_path, f"until [ -e {tmp_path}/go ]; do sleep 0.1; done\n")
     job = rlx("launch", "--script", go, "--name", "toy", "--host", "local", "-y").stdout.strip()
-    install(plug_in, "")
+    install(plug_in, GROUP, "")
     user_file().write_text("hosts: {}\n", encoding="utf-8")
     (own,) = start(toy_plan("true"))
     ended(own)
@@ -125,7 +120,7 @@ def test_runs_whose_plug_in_is_gone_cost_their_own_lines(rlx: Rlx, plug_in: Path
     assert rows[own.run_id]["state"] == "finished"
     assert "rlx has no scheduler 'at_once'" in rows[job]["detail"]
     assert "rlx has no scheduler 'at_once'" in rlx("stop", job, code=2).stderr
-    install(plug_in, AT_ONCE)
+    install(plug_in, GROUP, AT_ONCE)
     assert "at once is over" in rlx("stop", job, "--grace", "1").stdout
 
 
@@ -144,7 +139,7 @@ def test_what_a_run_could_have_changed_is_not_executed(name: str, tmp_path: Path
 
 
 def test_a_plug_in_that_nobody_names_is_not_loaded(rlx: Rlx, plug_in: Path) -> None:
-    install(plug_in, "at_once = tests.schedulers.at_once\nother = broken_package\n")
+    install(plug_in, GROUP, "at_once = tests.schedulers.at_once\nother = broken_package\n")
     (plug_in / "broken_package.py").write_text(f"open({str(plug_in / 'loaded')!r}, 'w')\n", encoding="utf-8")
     rlx("hosts", "list")
     rlx("status")
@@ -152,5 +147,5 @@ def test_a_plug_in_that_nobody_names_is_not_loaded(rlx: Rlx, plug_in: Path) -> N
 
 
 def test_without_it_the_key_is_unknown(rlx: Rlx, plug_in: Path) -> None:
-    install(plug_in, "")
+    install(plug_in, GROUP, "")
     assert "hosts.local.at_once: unknown key" in rlx("hosts", "list", code=2).stderr

@@ -19,6 +19,7 @@ from rlx.cli.frame.options import with_quiet
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
+from rlx.plug_ins import warnings
 from rlx.secret_text import mask
 
 _MOST_BUGS = 1 << 20
@@ -113,7 +114,10 @@ def _typed(arguments: Sequence[str]) -> Sequence[str]:
 def run() -> None:
     """Run the command line and exit; the only place where an exception becomes an exit code."""
     write_anything()
-    end(_exit_code())
+    code = _exit_code()
+    for problem in warnings():
+        _complain(f"rlx: warning: {problem}")
+    end(code)
 
 
 def _run_command(words: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from rlx.backends.registry import kinds, optional_part
+from rlx.backends.registry import optional_part, parts
 from rlx.errors import UsageError
 from rlx.preflight.rehearsal.rows import write
 from rlx.preflight.rehearsal.tiny_shapes import tiny_model_of
@@ -19,7 +19,7 @@ def rehearser_of(kind: str) -> ModuleType:
     """The back-end's part `rehearsal`. Raises UsageError where it has none."""
     found = optional_part(kind, "rehearsal")
     if found is None:
-        able = " and ".join(other for other in kinds() if optional_part(other, "rehearsal"))
+        able = " and ".join(other for other, _ in parts("rehearsal"))
         raise UsageError(f"backend.kind {kind}: only {able} is rehearsed on a CPU", "rlx validate checks the recipe")
     return found
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-from rlx.backends.registry import PACKAGES, kinds, optional_part
+from rlx.backends.registry import kinds, optional_part, packages
 from rlx.findings import free_id, require_row
 from rlx.plan import Severity
 
@@ -43,7 +43,7 @@ class Rule:
     @property
     def backend(self) -> str | None:
         """The kind in whose folder it stands; None: it holds for every back-end."""
-        return next((kind for kind, package in PACKAGES.items() if self.module.startswith(f"{package}.")), None)
+        return next((kind for kind, package in packages().items() if self.module.startswith(f"{package}.")), None)
 
 
 _RULES: dict[str, Rule] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rlx.backends.registry import optional_part
+from rlx.backends.registry import loadable_part
 from rlx.evidence import Evidence
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.charges.composed_settings import setting_mismatches
@@ -45,6 +45,6 @@ def _compared(plan: LaunchPlan, number: int, folder: Path) -> list[str]:
     composed = read_composed(folder)
     if not composed:
         return []
-    part = optional_part(plan.backend, "resume") if number > 1 else None
+    part = loadable_part(plan.backend, "resume") if number > 1 else None
     planned = by_kind()[plan.backend].planned_settings(plan.command, plan.recipe)
     return list(setting_mismatches(planned, composed, part.KEYS if part else ()))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx.backends.registry import PACKAGES, optional_part
+from rlx.backends.registry import loadable_part
 from rlx.runs.judging.composed_config import configurations
 from rlx.runs.judging.parser_cache import ParsedFiles
 
@@ -15,9 +15,9 @@ _SHOWN = 60
 
 def reconfigured(kind: str, attempts: Sequence[Path], parsed: ParsedFiles) -> tuple[str, ...]:
     """`attempt 2: data.seed 1 → 2`, by what the training program composed; nothing where it left no configuration."""
-    if len(attempts) < 2 or kind not in PACKAGES:
+    if len(attempts) < 2:
         return ()
-    part = optional_part(kind, "resume")
+    part = loadable_part(kind, "resume")
     free: Sequence[str] = part.KEYS if part else ()
     found = [(folder.name, dict(_leaves("", configurations(folder, parsed).get("config", {})))) for folder in attempts]
     told = [(name, leaves) for name, leaves in found if leaves]
