@@ -16,6 +16,7 @@ from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import is_folder
 from rlx.plan import Finding, Severity
+from rlx.renamed_keys import current_key
 
 if TYPE_CHECKING:
     from rlx.recipe import RecipeFile
@@ -98,9 +99,10 @@ def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path |
 
 
 def _result(source: Source, changes: Mapping[Keys, object], said: tuple[str, ...], target: Path | None) -> Migrated:
+    from rlx.recipe.edit import with_keys_renamed
     from rlx.recipe.source import Source
 
-    text = source.text
+    text = with_keys_renamed(source.text)
     for keys, value in changes.items():
         text = _changed(text, keys, value)
     if target is not None:
@@ -168,7 +170,7 @@ def _set_values(sets: Sequence[str], arms: Sequence[str]) -> dict[Keys, object]:
         key, equals, text = option.partition("=")
         if not equals or not all(key.split(".")) or not text:
             raise UsageError(f"--set {option}: is not KEY=VALUE", "write for example --set layout.ep=2")
-        values[split_key(key, arms)] = plain(parse_value(text, SourceLocation("--set"), key))
+        values[split_key(current_key(key), arms)] = plain(parse_value(text, SourceLocation("--set"), key))
     return values
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import yaml
+
+from rlx import renamed_keys
+from rlx.recipe.source import Source
+from rlx.recipe.tree import find, plain
+from rlx.recipe.yaml_tree import parse
 
 Keys = tuple[str, ...]
 Entry = tuple[yaml.ScalarNode, yaml.Node]
@@ -37,6 +43,27 @@ def without_key(text: str, keys: Keys) -> str:
     if len(_entries(node)) == 1 and len(keys) > 1:
         return without_key(text, keys[:-1])
     return (_without_flow if node.flow_style else _without_block)(text, _entries(node), index)
+
+
+def with_keys_renamed(text: str) -> str:
+    """The text with the names that keys have now, in the arms too, and every other character where it can stay."""
+    for row in renamed_keys.RENAMED:
+        node, rest = _deepest(text, ("arms",))
+        arms = [] if rest else [key.value for key, _ in _entries(node)]
+        for above in ((), *(("arms", arm) for arm in arms)):
+            text = _with_key_renamed(text, (*above, *row.old.split(".")), (*above, *row.new.split(".")))
+    return text
+
+
+def _with_key_renamed(text: str, old: Keys, new: Keys) -> str:
+    section, rest = _deepest(text, old[:-1])
+    key = next((key for key, _ in _entries(section) if not rest and key.value == old[-1]), None)
+    if key is None:
+        return text
+    if old[:-1] == new[:-1]:
+        return text[: key.start_mark.index] + inline(new[-1]) + text[key.end_mark.index :]
+    found = find(parse(Source("", Path(), text))[0], old)
+    return without_key(with_value(text, new, plain(found) if found else None), old)
 
 
 def inline(value: object) -> str:

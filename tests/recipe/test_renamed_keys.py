@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +17,9 @@ from rlx.cli.frame.app import command_line
 from rlx.plan.launch_plan import with_current_names
 from rlx.preflight.preflight import checked, preflight
 from rlx.recipe import RecipeError, ResolvedRecipe, editor_schema, load_recipe
+from rlx.recipe.edit import with_keys_renamed
 from rlx.renamed_keys import RenamedKey, current_names, first_names
+from tests.conftest import REPOSITORY
 from tests.recipe.changed_schema import use, with_renamed
 from tests.runs.toys import toy_plan
 
@@ -199,3 +202,30 @@ def test_the_schema_itself_may_have_the_new_name(tmp_path: Path, monkeypatch: py
     path = written(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace("  n: 2\n", "  n: 2\n  tp: 2\n"), encoding="utf-8")
     assert load_recipe(path).resolve("main").document["rollout"]["ways"] == 2
+
+
+def test_the_text_of_a_recipe_gets_the_new_name_and_keeps_all_else(tmp_path: Path) -> None:
+    path = with_old_name(tmp_path, "arms:\n  a: {rollout: {tensor_parallel: 4}}  # wide\n  b:\n")
+    text = path.read_text(encoding="utf-8")
+    assert with_keys_renamed(text) == text.replace("tensor_parallel", "tp")
+    assert with_keys_renamed(with_keys_renamed(text)) == with_keys_renamed(text)
+
+
+def test_a_key_that_moves_takes_its_value_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlx.renamed_keys.RENAMED", (MOVED,))
+    path = written(tmp_path, "sampling: {tp: 2}\narms: {a: {sampling: {tp: 4}}, b: {}}\n")
+    path.write_text(with_keys_renamed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    file = load_recipe(path)
+    assert "sampling" not in path.read_text(encoding="utf-8")
+    assert [file.resolve(arm).recipe.rollout.tp for arm in file.arms] == [4, 2]
+    assert not file.old_names
+
+
+def test_migrate_writes_the_new_name(tmp_path: Path) -> None:
+    recipe = tmp_path / "recipe.yaml"
+    base = REPOSITORY / "recipes/qwen2.5-1.5b-gsm8k-npu.yaml"
+    recipe.write_text(f"extends: {base}\nname: own\nrollout: {{tensor_parallel: 1}}\n", encoding="utf-8")
+    done = CliRunner().invoke(command_line(["migrate"]), ["migrate", str(recipe), "--engine", "megatron"])
+    assert done.exit_code == 0, done.output
+    assert "-rollout: {tensor_parallel: 1}" in done.output
+    assert re.search(r"^\+rollout: \{tp: \d", done.output, re.M), done.output
