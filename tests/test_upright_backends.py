@@ -25,6 +25,7 @@ ALLOWED = {
     "payload/rlx_eval.py": "evaluates after the training, outside of it: a checkpoint's form says who made it",
     "payload/rlx_eval_checkpoint.py": "as rlx_eval.py",
     "payload/gsm8k_data.py": "writes the forms by name; which back-end takes which stands in its `data`",
+    "recipe/first_form.py": "the recipe's own sections, of which one has the name of a key of verl's",
     "recipe/schema.py": "words of the published JSON schema, in the descriptions of fields",
     "plan/post_metric.py": "names the metric of `eval.post`, which is rlx's own",
 }
