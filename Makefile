@@ -62,6 +62,12 @@ fuzz: .venv/.ready rig
 	RLX_EXAMPLES=fuzz $(BIN)/python -m pytest -n 2 -m hypothesis
 	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES) --seed $${RANDOM}
 
+# Lint, types, quick tests that need no verl, and the installed wheel on each Python that pyproject.toml names and that is here, each in
+# an environment of its own below .venv-py/ (`make test-pythons VERSIONS=3.13`).
+.PHONY: test-pythons
+test-pythons:
+	$(PYTHON) requirements/pythons.py $(VERSIONS)
+
 lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

