@@ -53,7 +53,12 @@ def interpreter(version: str) -> Path | None:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     of_pyenv = sorted(pyenv.glob(f"{version}.*/bin/python"), key=lambda path: int(path.parts[-3].rsplit(".")[-1]))
     candidates = [*([Path(on_path)] if on_path else []), *reversed(of_pyenv)]
-    return next((path for path in candidates if not subprocess.call([path, "-c", "import ensurepip, venv"])), None)
+    return next(filter(_works, candidates), None)
+
+
+def _works(python: Path) -> bool:
+    """Tell whether it starts, which a shim of pyenv may refuse, and can make environments."""
+    return not subprocess.run([python, "-c", "import ensurepip, venv"], capture_output=True, check=False).returncode
 
 
 def passes(version: str, python: Path) -> bool:
