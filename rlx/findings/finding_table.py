@@ -22,6 +22,7 @@ VERDICTS = "verdicts"
 _OWN = Path(__file__).parent
 _RLX = _OWN.parent
 _WANTED = ("title", "reason", "fix")
+_NUMBERS = ("modules", "since", "changed")
 _OF_RULES = ("refused_by", "refused_at")
 
 
@@ -46,7 +47,11 @@ class FindingText:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """`source`: where the fact comes from; "" where it is rlx's own. `modules`: how many of them name the id."""
+    """`source`: where the fact comes from; "" where it is rlx's own. `modules`: how many of them name the id.
+
+    `since`, `changed`: the versions of the rules (rlx/plan/verdict_rules.py) that made it first, and of other runs than
+    before.
+    """
 
     id: str
     section: str
@@ -54,6 +59,8 @@ class FindingRow:
     zh: FindingText
     source: str = ""
     modules: int = 1
+    since: int = 1
+    changed: int = 1
 
     def text(self, language: Language = Language.EN) -> FindingText:
         return self.zh if language is Language.ZH else self.en
@@ -122,11 +129,11 @@ def _rows(packages: tuple[str, ...], id: str) -> FindingRow:
 
 def _parsed(id: str, section: str, values: dict[str, Any]) -> FindingRow:
     chinese = values.pop("zh", {})
-    source, modules = values.pop("source", ""), values.pop("modules", 1)
+    source, numbers = values.pop("source", ""), {name: values.pop(name, 1) for name in _NUMBERS}
     wanted = {*_WANTED, *(_OF_RULES if {*_OF_RULES} & {*values, *chinese} else ())}
     if problems := [*_misfits(values, wanted, ""), *_misfits(chinese, wanted, "zh.")]:
         raise ValueError("; ".join(problems))
-    return FindingRow(id, section, FindingText(**values), FindingText(**chinese), source, modules)
+    return FindingRow(id, section, FindingText(**values), FindingText(**chinese), source, **numbers)
 
 
 def _misfits(values: dict[str, Any], wanted: set[str], prefix: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 
 import rlx as front_door
 from rlx.api.bundle_judging import JudgedBundle
+from rlx.findings import finding_ids, finding_row
 from rlx.plan import verdict_rules
 from rlx.plan.run_dir import COMPOSED_FILE
-from rlx.plan.verdict_rules import RULES, SINCE
+from rlx.plan.verdict_rules import RULES
 from rlx.renamed_keys import RenamedKey
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
@@ -124,8 +126,9 @@ def test_rules_that_this_rlx_does_not_know_are_refused(bundle: Path, rules: obje
 
 def test_a_check_that_answers_otherwise_by_now_accuses_nobody(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its older answer cannot be computed any more: what follows from it stands apart."""
-    monkeypatch.setattr(verdict_rules, "SINCE", {})
-    monkeypatch.setattr(verdict_rules, "CHANGED", {"RLX644": 2})
+    monkeypatch.setattr(
+        verdict_rules, "finding_row", lambda id: replace(finding_row(id), since=1, changed=2 if id == "RLX644" else 1)
+    )
     found = front_door.judge_bundle(older)
     assert not found.agrees and not found.differences
     assert "verdict.status" in {each.field for each in found.ruled_otherwise}
@@ -157,14 +160,14 @@ def test_what_differed_by_an_old_name_differs_by_the_new_one(
 
 
 def test_every_finding_that_came_later_is_in_the_table() -> None:
-    """A check that is added takes a number: see rlx/plan/verdict_rules.py."""
+    """The row of a check that is added has a number: see rlx/plan/verdict_rules.py."""
     of_now = set()
     for folder in ("evidence", "compare", "runs/judging"):
         for path in (REPOSITORY / "rlx" / folder).rglob("*.py"):
             of_now |= set(re.findall(r'"(RLX\d{3})"', path.read_text(encoding="utf-8")))
-    assert of_now - FIRST == SINCE.keys()
-    assert set(SINCE.values()) <= set(range(2, RULES + 1))
-    assert max([*SINCE.values(), *verdict_rules.CHANGED.values()]) == RULES
+    rows = [finding_row(id) for id in finding_ids()]
+    assert of_now - FIRST == {row.id for row in rows if row.since > 1}
+    assert max(max(row.since, row.changed) for row in rows) == RULES
 
 
 @pytest.mark.parametrize("folder", ["0.2.0-676c760a", "0.2.0-cf603b12"])
