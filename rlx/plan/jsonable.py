@@ -1,6 +1,7 @@
 """Dataclasses to JSON and back, strictly: an unknown field is an error, and so is a missing one without a default.
 
-A missing field that has a default was not known to the rlx that wrote the file; the default says what that rlx did.
+A missing field that has a default was not known to the rlx that wrote the file; the default says what that rlx did. A
+class whose form has changed has a method `upgraded`, which returns an older form in that of now.
 
 pydantic would do this too, but costs more start-up time than a whole `rlx status`.
 """
@@ -120,6 +121,8 @@ def _read_enum(hint: type[Enum], data: Any, where: str) -> Enum:
 
 
 def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[str] | None) -> Any:
+    if upgrade := getattr(cls, "upgraded", None):
+        data = upgrade(data)
     hints, plain, names = _hints(cls), _plain_kinds(cls), _names(cls)
     if unread is not None:
         unread += [f"{where}.{name}" for name in sorted(data.keys() - names)]

@@ -73,6 +73,15 @@ class Site:
     batch: Batch | None = None
     job_image: Image | None = None
 
+    @staticmethod
+    def upgraded(written: dict[str, Any]) -> dict[str, Any]:
+        """Return what an earlier version wrote in the form of now: Slurm's settings stood under a key of their own."""
+        if "slurm" not in written:
+            return written
+        slurm = written["slurm"]
+        rest = {name: value for name, value in written.items() if name != "slurm"}
+        return rest if slurm is None else {"batch": {"scheduler": "slurm", "settings": slurm}, **rest}
+
     @property
     def host(self) -> str:
         return self.place.host

@@ -45,6 +45,8 @@ DEVICES_FILE = "devices"
 FOREIGN_FILE = "foreign"
 STOP_FILE = "stop"
 REQUEST_FILE = "request"
+# What versions before 0.3 wrote in place of `request`, for Slurm alone.
+EARLIER_REQUEST_FILE = "slurm"
 JOB_FILE = "job"
 DOCKER_FILE = "docker"
 ATTEMPTS_DIR = "attempts"

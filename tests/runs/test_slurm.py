@@ -71,6 +71,24 @@ def test_a_script_becomes_a_job_and_gets_its_verdict(slurm: Cluster, laptop: Lap
     assert "Slurm" in laptop.rlx("doctor", "hpc").out
 
 
+def test_a_job_of_an_earlier_version_is_followed_and_stopped(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:
+    """Before 0.3, the file of a job had another name and no line with the scheduler's; a manifest had `slurm`."""
+    ref = job_of(laptop, FOREVER)
+    patiently(lambda: is_up(slurm.login, ref), "it runs")
+    folder = run_folder(slurm.login, ref)
+    scheduler, *options = (folder / "request").read_text(encoding="utf-8").splitlines(keepends=True)
+    assert scheduler == "slurm\n"
+    (folder / "request").unlink()
+    (folder / "slurm").write_text("".join(options), encoding="utf-8")
+    document = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    document["plan"]["site"]["slurm"] = document["plan"]["site"].pop("batch")["settings"]
+    (folder / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
+    other = Laptop(slurm.rig.client, tmp_path / "other")
+    assert [row["state"] for row in other.rows().values()] == ["starting"]
+    assert other.rlx("stop", ref.run_id, "--grace", "1").code == 0
+    assert [row["state"] for row in other.rows().values()] == ["stopped"]
+
+
 def test_a_job_that_waits_says_why_and_is_stopped_before_it_starts(slurm: Cluster, laptop: Laptop) -> None:
     slurm.control("update", "nodename=h3,h4", "state=drain", "reason=test")
     try:

@@ -18,10 +18,15 @@
 
 UNKNOWN_SCHEDULER=3 # as rlx/runs/supervisor.py has it
 
-# is_job RUN: in SCHEDULER, the scheduler that it is a job of; fails for none.
+# is_job RUN: in SCHEDULER, the scheduler that it is a job of; fails for none. Runs of earlier versions were jobs of Slurm,
+# and their file has no line that says so.
 is_job() {
     SCHEDULER=
-    [ -f "$1/$REQUEST_FILE" ] && { read -r SCHEDULER <"$1/$REQUEST_FILE"; } 2>/dev/null
+    if [ -f "$1/$REQUEST_FILE" ]; then
+        { read -r SCHEDULER <"$1/$REQUEST_FILE"; } 2>/dev/null
+    elif [ -f "$1/$EARLIER_REQUEST_FILE" ]; then
+        SCHEDULER=slurm
+    fi
     case $SCHEDULER in '' | *[!a-z0-9_]*) SCHEDULER='' && return 1 ;; esac
 }
 
@@ -52,7 +57,7 @@ find_head() {
 # of_nodes COMMAND: once with each directory of $run: its own, and those of the other nodes of its job.
 of_nodes() {
     for part in "$run" "$run"-node[0-9]*; do
-        [ "$part" = "$run" ] || [ -f "$part/$REQUEST_FILE" ] || continue
+        [ "$part" = "$run" ] || is_job "$part" || continue
         "$1" "$part"
     done
 }
