@@ -1,4 +1,4 @@
-"""Keys of recipes that were renamed: what has the old name is read, a finding says so, and digests do not change.
+"""Renamed keys of recipes: the old name is still read, a finding names it, and digests do not change.
 
 A row is all that a rename takes beside the new name itself: recipes, `extends`, arms and `--set`, the recipes in plans
 and manifests of earlier versions, digests of registered experiments and the schema for editors go by this table.
@@ -26,24 +26,24 @@ RENAMED: tuple[RenamedKey, ...] = ()
 
 
 def first_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of a recipe with the name that each key had first: the one in digests."""
+    """Return the document of a recipe with the first name of each key, which is the one in digests."""
     return _moved(document, [(row.new, row.old) for row in reversed(RENAMED)])
 
 
 def current_names(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of a recipe with the name that each key has now."""
+    """Return the document of a recipe with the current name of each key."""
     return _moved(document, [(row.old, row.new) for row in RENAMED])
 
 
 def current_key(key: str) -> str:
-    """The name that a dotted key has now."""
+    """Return the current name of a dotted key."""
     for row in RENAMED:
         key = _replaced(key, row.old, row.new)
     return key
 
 
 def first_key(key: str) -> str:
-    """The name that a dotted key had first."""
+    """Return the first name of a dotted key."""
     for row in reversed(RENAMED):
         key = _replaced(key, row.new, row.old)
     return key
@@ -54,7 +54,7 @@ def _replaced(key: str, source: str, target: str) -> str:
 
 
 def _moved(document: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The document with each value at another dotted key, where it has one; sections that this empties are gone."""
+    """Return the document with values moved between dotted keys; sections that this leaves empty are removed."""
     own: dict[str, Any] = copy.deepcopy(dict(document))
     for source, target in pairs:
         *above, key = source.split(".")
@@ -69,7 +69,7 @@ def _moved(document: Mapping[str, Any], pairs: Iterable[tuple[str, str]]) -> dic
 
 
 def _section(document: dict[str, Any], keys: Sequence[str], *, make: bool = False) -> dict[str, Any]:
-    """The map at the keys; an empty one that is not part of the document where there is none, unless it is made."""
+    """Return the map at the keys; where there is none, a new one, which is part of the document with `make` only."""
     for key in keys:
         below = document.get(key)
         if not isinstance(below, dict):

@@ -58,7 +58,7 @@ class JudgedBundle:
 
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """A finding that newer rules make of a bundle. `run_id` is "" for one of the comparison.
+    """A finding that newer rules add to a bundle. `run_id` is "" for a finding about the comparison.
 
     `verdict`: the word of the run's verdict with it; "" for the comparison.
     """
@@ -103,7 +103,7 @@ def judge_bundle(path: str | Path) -> JudgedBundle:
             unpack_tar(path, folder.with_name("now"), belongs)
             today, _ = _computed(folder.with_name("now"), document, RULES)
             objections = tuple(_objections(today or {}, document.rules))
-    found = _told_apart(document, computed)
+    found = _sorted_differences(document, computed)
     return JudgedBundle(
         path=path,
         sha256=file_sha256(path),
@@ -129,7 +129,7 @@ class _Differences:
     rules: tuple[Difference, ...] = ()
 
 
-def _told_apart(document: _Document, computed: Claims | None) -> _Differences:
+def _sorted_differences(document: _Document, computed: Claims | None) -> _Differences:
     if computed is None:
         return _Differences()
     found = differences(document.claims, computed)
@@ -146,19 +146,19 @@ def _told_apart(document: _Document, computed: Claims | None) -> _Differences:
 
 
 def _changed_runs(document: _Document, computed: Claims) -> set[str]:
-    """The runs whose verdicts differ in findings of which newer rules make others than those of the bundle did."""
+    """Find the runs whose verdicts differ only in findings whose checks changed after the rules of the bundle."""
     claimed, now = _finding_ids(document.claims), _finding_ids(computed)
     unlike = {run_id: claimed[run_id] ^ now[run_id] for run_id in claimed.keys() & now.keys()}
     return {run_id for run_id, ids in unlike.items() if ids and all(is_changed(id, document.rules) for id in ids)}
 
 
 def _finding_ids(claims: Claims) -> dict[str, set[str]]:
-    """Ids of findings by run. A bundle may have anything in their place."""
+    """Map each run to the ids of its findings."""
     return {str(run_id): {str(found.get("id")) for found in findings} for run_id, _, findings in _verdicts(claims)}
 
 
 def _verdicts(claims: Claims) -> Iterator[tuple[Any, Any, list[dict[str, Any]]]]:
-    """Id, status and findings of each run that the claims are about."""
+    """List id, status and findings of each run. A bundle may hold anything in their place, which is left out."""
     runs = claims.get("runs")
     for run in runs if isinstance(runs, list) else ():
         verdict = run.get("verdict") if isinstance(run, dict) else None
@@ -167,7 +167,7 @@ def _verdicts(claims: Claims) -> Iterator[tuple[Any, Any, list[dict[str, Any]]]]
 
 
 def _objections(today: Claims, rules: int) -> Iterator[Objection]:
-    """The findings that the rules of now make, and those of that version did not."""
+    """List the findings that the current rules make, and those of that version did not."""
     for run_id, status, findings in _verdicts(today):
         yield from (
             Objection(run_id, found["id"], found["message"], status)

@@ -70,7 +70,7 @@ def _run(run: JudgedRun) -> Mapping[str, Any]:
 
 
 def named_as_now(claimed: Any) -> Any:
-    """What an earlier version claimed, with the names that the keys of recipes have now where it says what differs."""
+    """Return what an earlier version claimed, with the current names of recipe keys where it lists differences."""
     if isinstance(claimed, list):
         return [named_as_now(item) for item in claimed]
     if not isinstance(claimed, dict):
@@ -83,7 +83,7 @@ def named_as_now(claimed: Any) -> Any:
 
 
 def _value_as_now(keys: Sequence[str], value: Any) -> Any:
-    """The value at a key of a recipe: a whole section has keys of its own."""
+    """Return the value at a recipe key with current names: a whole section has keys of its own."""
     if not isinstance(value, dict):
         return value
     for key in reversed(keys):

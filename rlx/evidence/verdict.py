@@ -57,7 +57,7 @@ class Verdict:
 
 
 def without_evidence(why: str, rules: int = RULES) -> Verdict:
-    """Judge a run of which something is missing: it speaks neither for the run nor against it."""
+    """Return the verdict on a run whose evidence is missing: unverified, and why."""
     return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?", rules=rules)
 
 

@@ -202,7 +202,7 @@ class LaunchPlan:
 
 
 def with_current_names(plan: LaunchPlan) -> LaunchPlan:
-    """The plan with the names that the keys of recipes have now, whichever version wrote it."""
+    """Return the plan with the current names of recipe keys, whichever version wrote it."""
     if not renamed_keys.RENAMED:
         return plan
     recipe, workers = renamed_keys.current_names(plan.recipe), tuple(map(with_current_names, plan.workers))

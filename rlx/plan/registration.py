@@ -14,7 +14,7 @@ LAST, AREA, MEAN_OF_LAST = "last", "auc", "mean_of_last"
 BLOCK = "block"
 """The pairing where runs of one seed are pairs."""
 FORM = 2
-"""The form of digests that this version writes. Form 1 had no number: it was the digest of all values."""
+"""The form of the digests that this version writes. Form 1, which had no number, is the digest of all values."""
 # When and by whom is no part of what is asked, and neither is how the digest is made.
 _NO_VALUES = ("registered", "by", "form", "written", "sealed")
 

@@ -12,14 +12,14 @@ from rlx.findings import finding_row
 RULES = 2
 """A check that is added, or that answers otherwise, takes the next number."""
 FIRST_RULES = 1
-"""Those of everything that names no version: what was judged up to commit cf603b12."""
+"""The rules of everything that names no version: what was judged up to commit cf603b12."""
 
 
 def is_made(id: str, rules: int) -> bool:
-    """Tell whether rules of that version make the finding."""
+    """Return whether rules of that version can make the finding."""
     return rules >= RULES or finding_row(id).since <= rules
 
 
 def is_changed(id: str, rules: int) -> bool:
-    """Tell whether rules of that version made it of other runs than those of now."""
+    """Return whether a later version than that one changed which runs get the finding."""
     return rules < RULES and finding_row(id).changed > rules

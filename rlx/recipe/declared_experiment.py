@@ -68,7 +68,7 @@ def experiment_of(file: Node) -> tuple[Experiment | None, list[Problem]]:
 
 
 def written(document: Any, tree: Node) -> Any:
-    """What was written of a document that is complete with defaults: the same keys, with values as the schema has them.
+    """Return the part of a complete document that was written: the same keys, with values as the schema has them.
 
     `1` for a number with a fraction is `1.0`, and so are other spellings of one value.
     """
@@ -98,7 +98,7 @@ def declare(
 
 
 def _written_arm(base: Document, own: Document) -> dict[str, Any]:
-    """All that an arm writes, merged into the recipe, and the keys by which it differs from that."""
+    """Return all that an arm writes, merged into the recipe, and the keys by which it differs from that."""
     recipe = first_names(by_content(own, LOCAL_PATHS))
     # To accept a finding changes nothing of the run.
     before, after = ({**first_names(one), "waive": None} for one in (base, own))

@@ -46,7 +46,7 @@ def without_key(text: str, keys: Keys) -> str:
 
 
 def with_keys_renamed(text: str) -> str:
-    """The text with the names that keys have now, in the arms too, and every other character where it can stay."""
+    """Return the text with the current names of keys, in the arms too; other characters stay as they are."""
     for row in renamed_keys.RENAMED:
         node, rest = _deepest(text, ("arms",))
         arms = [] if rest else [key.value for key, _ in _entries(node)]

@@ -35,7 +35,7 @@ def editor_schema() -> dict[str, Any]:
 
 
 def _add_old_name(row: RenamedKey, top: dict[str, Any], definitions: dict[str, Any]) -> None:
-    """The old name may stand where it stood, and an editor shows that it is one."""
+    """Allow the old name where it was, marked as deprecated."""
     *above, key = row.new.split(".")
     renamed = _properties(above, top, definitions)[key]
     *above, key = row.old.split(".")
@@ -46,7 +46,7 @@ def _add_old_name(row: RenamedKey, top: dict[str, Any], definitions: dict[str, A
 
 
 def _properties(path: Sequence[str], root: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The keys of a section; a section that is not there any more is one again, of which nothing else is known."""
+    """Return the keys of a section; a section that no longer exists is added with no other keys."""
     properties: dict[str, Any] = root["properties"]
     for key in path:
         section = properties.setdefault(key, {"type": ["object", "null"], "properties": {}})

@@ -142,7 +142,7 @@ _SECTIONS: Mapping[str, Mapping[str, Any]] = {
     "track": {"to": _REQUIRED, "project": None, "mode": "offline"},
 }
 _ALWAYS = ("algorithm", "eval")
-"""Sections that are there without a word, and in no digest where they say nothing."""
+"""Sections that exist without being written, and are left out of digests where they are empty."""
 _FREE = ("overrides", "env", "waive")
 # Labels, reasons, trackers, further attempts and names of secrets, and what each run of an arm has of its own.
 APART = ("version", "name", "seed", "waive", "secrets", "track", "retry")
@@ -160,7 +160,7 @@ class DeclaredArm:
 
 
 def declared_arm(name: str, base: Document, written: Document) -> DeclaredArm:
-    """Name an arm by what it writes, merged into what the recipe without arms writes."""
+    """Take the digests of an arm from what the recipe without arms writes, and what the arm writes merged into it."""
     # To accept a finding changes nothing of the run.
     before = {**_filled(base), "waive": None}
     treatment = tuple(key for key in changed(before, {**_filled(written), "waive": None}) if key != "seed")
@@ -168,20 +168,20 @@ def declared_arm(name: str, base: Document, written: Document) -> DeclaredArm:
 
 
 def arm_digests(written: Document, treatment: Sequence[str]) -> tuple[str, str]:
-    """What an arm runs, and what it is graded by: files of this machine count by what is in them."""
+    """Return the digests of what an arm runs and of what grades it: files of this machine count by their content."""
     own = {key: value for key, value in _without_defaults(written).items() if key not in APART}
     return digest(by_content(own)), digest(_evaluation(by_content(_filled(written)), treatment))
 
 
 def is_known(key: str) -> bool:
-    """Tell whether a dotted key was there when the table was made."""
+    """Return whether a dotted key existed when the table was made."""
     section, _, name = key.rpartition(".")
     forms = (_FUNCTION | _VERIFIERS) if section in _REWARDS else _SECTIONS.get(section, {})
     return name in forms or key.partition(".")[0] in _FREE
 
 
 def by_content(document: Document, paths: Iterable[Sequence[str | int]] = _LOCAL_PATHS) -> dict[str, Any]:
-    """The document with digests in place of the paths of this machine; a list of keys changes no run."""
+    """Return the document with digests in place of paths of this machine; a list of keys changes no run."""
     own = copy.deepcopy(dict(document))
     for path in paths:
         *section, key = map(str, path)
@@ -192,12 +192,12 @@ def by_content(document: Document, paths: Iterable[Sequence[str | int]] = _LOCAL
 
 
 def digest(document: object) -> str:
-    """Sha256 of the document as JSON."""
+    """Return the sha256 of the document as JSON."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def _filled(written: Document) -> dict[str, Any]:
-    """The document complete with the defaults of then."""
+    """Return the document complete with the defaults of form 1."""
     own = {**{key: {} for key in _ALWAYS}, **copy.deepcopy(dict(written))}
     for section, defaults in _sections(own):
         for key, default in defaults.items():
@@ -216,7 +216,7 @@ def _without_defaults(written: Document) -> dict[str, Any]:
 
 
 def _sections(document: dict[str, Any]) -> list[tuple[dict[str, Any], Mapping[str, Any]]]:
-    """Each section of the table that the document has, with its defaults."""
+    """List the sections of the table that the document has, each with its defaults."""
     found = [(_section(document, filter(None, name.split("."))), keys) for name, keys in _SECTIONS.items()]
     rewards = (_section(document, name.split(".")) for name in _REWARDS)
     found += [(reward, _FUNCTION if reward and "path" in reward else _VERIFIERS) for reward in rewards]

@@ -138,7 +138,7 @@ def _declared(asked: Experiment, file: Node, read: RecipeFile) -> DeclaredExperi
 
 
 def _written(tree: Node) -> dict[str, Any]:
-    """The recipe as it was written, without the defaults that complete it."""
+    """Return the recipe as it was written, without the defaults that complete it."""
     document: dict[str, Any] = written(_validated(tree).model_dump(mode="json"), settled(tree, _VERBATIM))
     return document
 

@@ -1,4 +1,4 @@
-"""Read a recipe that gives keys by their old names: the names become those of now, and it is known where they stood."""
+"""Read recipes that use old names of keys: the names are replaced by the current ones, and their places kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlx.renamed_keys import RenamedKey
 
 @dataclass(frozen=True, slots=True)
 class OldName:
-    """An old name that was read. `arm`: the one in which it stands, empty where it is in the recipe of all arms."""
+    """An old name and its place. `arm`: the arm that it is in; empty outside of arms."""
 
     place: SourceLocation
     arm: str
@@ -21,7 +21,7 @@ class OldName:
 
 
 def with_new_names(tree: Node) -> tuple[Node, list[OldName], list[Problem]]:
-    """The tree of one file, or of the options, with the names of now; the old ones; those that are there twice."""
+    """Return the tree of one file, or of the options, with current names, its old names, and keys given twice."""
     used: list[OldName] = []
     problems: list[Problem] = []
     for row in renamed_keys.RENAMED:
@@ -33,7 +33,7 @@ def with_new_names(tree: Node) -> tuple[Node, list[OldName], list[Problem]]:
 
 
 def _renamed(recipe: Node, arm: str, row: RenamedKey, used: list[OldName], problems: list[Problem]) -> Node:
-    """The recipe, or the partial one of an arm, with one key renamed."""
+    """Return the recipe, or the partial recipe of an arm, with one key renamed."""
     found, other = find(recipe, row.old.split(".")), find(recipe, row.new.split("."))
     if found is None:
         return recipe
@@ -45,7 +45,7 @@ def _renamed(recipe: Node, arm: str, row: RenamedKey, used: list[OldName], probl
 
 
 def _without(node: Node, path: Sequence[str]) -> Node:
-    """The tree without the node at the path, and without the sections that this leaves empty."""
+    """Return the tree without the node at the path, and without sections that this leaves empty."""
     key, *below = path
     children = dict(node.children)
     kept = _without(children[key], below) if below else None

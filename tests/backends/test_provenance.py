@@ -202,7 +202,7 @@ def test_versions_of_driver_and_cann(tmp_path: Path) -> None:
     assert provenance.ascend_version([f"{tmp_path}/none"]) is None
 
 
-def test_big_files_are_told_apart_by_their_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_big_files_are_sorted_differences_by_their_edges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "HASH_WHOLE_UP_TO", 10)
     monkeypatch.setattr(provenance, "EDGE", 4)
     file = tmp_path / "big"

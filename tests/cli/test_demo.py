@@ -19,7 +19,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_each_pair_is_told_apart() -> None:
+def test_each_pair_is_sorted_differences() -> None:
     scenes = {scene["name"]: scene for scene in json.loads(rlx("demo", "--json").stdout)["scenes"]}
     assert {name: scene["verdicts"]["aqn"]["status"] for name, scene in scenes.items()} == {
         "honest": "valid",

@@ -16,8 +16,9 @@ import pytest
 from rlx.api.completing import experiment_names
 from rlx.backends import registry
 from rlx.errors import NoSuchRun, RlxError, UsageError
-from rlx.plan import LaunchPlan, Registration, from_jsonable
+from rlx.plan import LaunchPlan, Registration, from_jsonable, to_jsonable
 from rlx.runs import Index, RunRef, read_manifest
+from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx_here
 from tests.runs.toys import ended, home, start, toy_plan
 
@@ -104,6 +105,29 @@ def test_without_a_word_all_registered_seeds_are_planned_in_blocks(recipe: Path)
     assert {plan["registration"]["registered"] for plan in plans} == {""}
     say("plan", recipe)
     assert not (home() / "experiments").exists(), "planning registers nothing"
+
+
+def test_one_that_an_earlier_version_registered_keeps_its_digest(recipe: Path) -> None:
+    """Its digest was of another form: what is launched now is of that experiment, and nothing is registered anew."""
+    asked = from_jsonable(Registration, planned(recipe)[0]["registration"])
+    then = replace(asked, form=1, written="", sealed="")
+    assert then.digest != asked.digest
+    (plan,) = with_registrations(home(), [replace(toy_plan("true"), registration=then)])
+    assert plan.registration is not None and plan.registration.registered
+    refs, _ = launched(recipe)
+    assert {registered(ref) for ref in refs} == {plan.registration}
+    assert [path.stem for path in (home() / "experiments").iterdir()] == [then.digest]
+    assert [run["digest"] for run in json.loads(say("experiments", "--json")[0])["experiments"]] == [then.digest]
+    assert "nothing is missing" in say("launch", recipe, "--host", "local")[1]
+
+
+def test_one_of_a_later_form_is_not_guessed_at(recipe: Path) -> None:
+    asked = from_jsonable(Registration, planned(recipe)[0]["registration"])
+    (home() / "experiments").mkdir(parents=True)
+    later = to_jsonable(replace(asked, form=3))
+    (home() / "experiments" / f"{asked.digest}.json").write_text(json.dumps(later), encoding="utf-8")
+    with pytest.raises(RlxError, match="form 3, and this rlx knows up to 2"):
+        say("launch", recipe, "--host", "local")
 
 
 def test_without_an_experiment_several_seeds_go_in_blocks_too(recipe: Path) -> None:

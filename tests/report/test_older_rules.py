@@ -124,7 +124,7 @@ def test_rules_that_this_rlx_does_not_know_are_refused(bundle: Path, rules: obje
     assert "check it with rlx" in said
 
 
-def test_a_check_that_answers_otherwise_by_now_accuses_nobody(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_that_changed_since_is_no_disagreement(older: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its older answer cannot be computed any more: what follows from it stands apart."""
     monkeypatch.setattr(
         verdict_rules, "finding_row", lambda id: replace(finding_row(id), since=1, changed=2 if id == "RLX644" else 1)

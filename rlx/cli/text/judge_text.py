@@ -107,7 +107,7 @@ def _versions(judged: JudgedBundle) -> str:
 
 
 def _objection_lines(judged: JudgedBundle) -> Iterator[str]:
-    """What newer rules say of the same evidence: no reason to doubt that it was judged as it claims."""
+    """Show what newer rules add: it does not contradict that the bundle was judged as it claims."""
     for each in judged.objections[:_MOST_SHOWN]:
         verdict = f" ({each.verdict})" if each.verdict else ""
         yield f"rules {RULES} would add: {each.id} {each.run_id or 'the comparison'}{verdict}: {each.message}"

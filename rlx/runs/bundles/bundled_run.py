@@ -61,7 +61,7 @@ def state_them(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
 
 
 def rules_stated(home: Path) -> int:
-    """The version of the rules for the runs in a home: those of today, unless it is that of a bundle."""
+    """Return the version of the rules for the runs in a home: the current one, unless a bundle names another."""
     try:
         return int(read_bytes(home / _FOLDER / _RULES, _MOST_BYTES))
     except (OSError, ValueError):

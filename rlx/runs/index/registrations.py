@@ -45,7 +45,7 @@ def read_registrations(home: Path) -> tuple[Registration, ...]:
 
 
 def known_here(home: Path, asked: Registration) -> Registration | None:
-    """What was registered from here of an experiment, in whichever form; the earliest, if it was in several."""
+    """Return what was registered here of an experiment, in any form; the earliest, if in several."""
     known = [one for one in read_registrations(home) if one.is_same(asked)]
     return known[-1] if known else None
 
