@@ -84,6 +84,7 @@ def test_a_job_of_an_earlier_version_is_followed_and_stopped(slurm: Cluster, lap
     document["plan"]["site"]["slurm"] = document["plan"]["site"].pop("batch")["settings"]
     (folder / "manifest.json").write_text(json.dumps(document), encoding="utf-8")
     other = Laptop(slurm.rig.client, tmp_path / "other")
+    assert other.rlx("status", "--host", "hpc").code == 0
     assert [row["state"] for row in other.rows().values()] == ["starting"]
     assert other.rlx("stop", ref.run_id, "--grace", "1").code == 0
     assert [row["state"] for row in other.rows().values()] == ["stopped"]
