@@ -58,7 +58,7 @@ def judge(
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
     control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
-    `rules`: their version; what newer ones would say is left out.
+    `rules`: the version by which it is judged.
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
         return without_evidence(evidence.missing, rules)
@@ -82,9 +82,7 @@ def judge(
     about_end = completeness(evidence, expectations, state, planned=has_recipe)
     about_settings = composed_settings.charges(evidence, over=over)
     charges = [*about_settings, *about_noise, *trained, *_about_values(evidence, expectations), *about_end]
-    charges += [] if has_recipe else [without_recipe(expectations)]
-    charges = [charge for charge in charges if is_made(charge.finding.id, rules)]
-    charges.sort(key=_weight)  # stable: causes before their consequences
+    charges = _ordered([*charges, *([] if has_recipe else [without_recipe(expectations)])], rules)
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
@@ -100,6 +98,11 @@ def _about_values(evidence: Evidence, expectations: Expectations) -> Iterator[Ch
     yield from precision.charges(evidence)
     yield from grammar.charges(evidence)
     yield from generated_batches.charges(evidence, expectations.batches)
+
+
+def _ordered(charges: Iterable[Charge], rules: int) -> list[Charge]:
+    """Return what rules of that version charge, the worst first; of one weight, causes before their consequences."""
+    return sorted((charge for charge in charges if is_made(charge.finding.id, rules)), key=_weight)
 
 
 def _weight(charge: Charge) -> tuple[int, bool]:
