@@ -61,14 +61,6 @@ def without_evidence(why: str, rules: int = RULES) -> Verdict:
     return Verdict(VerdictStatus.UNVERIFIED, (), f"{VerdictStatus.UNVERIFIED}: {why}", "?", rules=rules)
 
 
-def marked(text: str, exclusion: str, gap: str = " ") -> str:
-    """A value with the word that excludes it: `0.8100 (incomplete)`; the value alone where no word does.
-
-    The one mark of an excluded value, whatever shows it. A style may be added, since a copied text loses styles.
-    """
-    return f"{text}{gap}({exclusion})" if text and exclusion else text
-
-
 @dataclass(frozen=True, slots=True)
 class Charge:
     """A finding and the status that it leads to; VALID where it changes nothing. `dissent`: see Verdict."""

@@ -14,7 +14,7 @@ from rlx.compare.pass_at_k import pass_curves
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.metrics import data_sources
-from rlx.report.page_tables import Cell, Table
+from rlx.table import Cell, Cells, Table, table_of_rows
 
 Items = Mapping[int, Mapping[str, ItemScores]]
 Texts = Mapping[str, Mapping[str, ItemTexts]]
@@ -78,25 +78,26 @@ def _flips_table(found: ArmItems, turned: Sequence[Flip], labels: tuple[str, str
         f"Step {found.step}: of {len(found.items)} items that every run answered, {len(turned)} turned in at least one "
         f"of {pairs} pairs of runs; those first that turned most often in one direction. Some do by chance"
     )
-    rows = tuple((flip.prompt or flip.item, _flip_cells(flip)) for flip in turned[:_MOST_FLIPS])
-    columns = (*labels, f"better, worse of {pairs}")
-    return Table(caption, "item", columns, rows, more=max(0, len(turned) - _MOST_FLIPS)) if turned else None
+    shown = turned[:_MOST_FLIPS]
+    headings = ("item", *labels, f"better, worse of {pairs}")
+    rows = [*map(_flip_row, shown)]
+    return table_of_rows(headings, rows, caption, len(turned) - len(shown), right=True) if turned else None
 
 
-def _flip_cells(flip: Flip) -> tuple[Cell, ...]:
-    scores = (Cell(f"{score:.3g}") for score in (flip.control, flip.treatment))
-    return (*scores, Cell(f"{flip.better}, {flip.worse}"))
+def _flip_row(flip: Flip) -> tuple[str, ...]:
+    name = flip.prompt or flip.item
+    return name, f"{flip.control:.3g}", f"{flip.treatment:.3g}", f"{flip.better}, {flip.worse}"
 
 
 def _answers_table(found: ArmItems, flip: Flip, labels: tuple[str, str], texts: Texts) -> Table | None:
     """Show what the runs of each pair answered; None where no text was kept."""
     pairs = [pair for pair in found.pairs if all(flip.item in texts.get(run.run_id, {}) for run in pair)]
-    rows = tuple((_seeds(*pair), tuple(_answer_cell(run, flip.item, texts) for run in pair)) for pair in pairs)
+    rows: list[Cells] = [(_seeds(*pair), *(_answer_cell(run, flip.item, texts) for run in pair)) for pair in pairs]
     if not rows:
         return None
     expected = texts[pairs[0][0].run_id][flip.item].expected
     right = f"; right answer: {expected}" if expected else ""
-    return Table(f"{flip.prompt or flip.item}{right}", "seed", labels, rows)
+    return table_of_rows(("seed", *labels), rows, f"{flip.prompt or flip.item}{right}")
 
 
 def _seeds(control: SeedItems, treatment: SeedItems) -> str:
@@ -119,19 +120,17 @@ def _difficulty_table(found: ArmItems, labels: tuple[str, str], unit: Unit) -> T
         f"Effect by difficulty. {runs - 1} of the {runs} control runs say how hard an item is, and the one left over "
         "is the control of the difference, each of them once: else bad luck would look like a gain on hard items"
     )
-    rows = tuple(
+    rows = [
         (
             group.name,
-            (
-                Cell(f"{group.items:.0f}"),
-                Cell(f"{group.control:.3g}"),
-                Cell(f"{group.treatment:.3g}"),
-                Cell(unit.change(group.difference), _range(group.differences, unit)),
-            ),
+            f"{group.items:.0f}",
+            f"{group.control:.3g}",
+            f"{group.treatment:.3g}",
+            Cell(unit.change(group.difference), _range(group.differences, unit)),
         )
         for group in groups
-    )
-    return Table(caption, "items", ("how many", *labels, "difference"), rows)
+    ]
+    return table_of_rows(("items", "how many", *labels, "difference"), rows, caption, right=True)
 
 
 def _range(differences: Sequence[float], unit: Unit) -> str:
@@ -142,9 +141,9 @@ def _pass_table(found: ArmItems, labels: tuple[str, str]) -> Table | None:
     curves = pass_curves(found)
     if not curves:
         return None
-    rows = tuple((f"pass@{k}", tuple(map(_pass_cell, values))) for k, values in curves.items())
+    rows: list[Cells] = [(f"pass@{k}", *map(_pass_cell, values)) for k, values in curves.items()]
     caption = "pass@k: items of which one of k answers is right; estimated from all answers (Chen et al. 2021)"
-    return Table(caption, "", labels, rows)
+    return table_of_rows(("", *labels), rows, caption, right=True)
 
 
 def _pass_cell(values: Sequence[float]) -> Cell:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx.compare import Comparison
 from rlx.compare.claim import claim
@@ -24,6 +24,10 @@ from rlx.report.picture import Picture, picture
 from rlx.report.picture_layout import NARROW, WIDE, scene
 from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
+from rlx.table import Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 _NAME = 80
 SIGNS = {"valid": "✓", "limited": "◐", "unverified": "?", "incomplete": "…", "contradicted": "✗", "invalid": "✗"}
@@ -62,10 +66,20 @@ def html(report: Report) -> str:
     """
     from importlib.resources import files
 
-    from jinja2 import Environment, StrictUndefined
+    style = (files("rlx.report") / "page.css").read_text(encoding="utf-8")
+    template = templates().get_template("page.html.j2")
+    return template.render(_content(report), style=_markup(style + style_rules()), signs=SIGNS)
+
+
+def templates() -> Environment:
+    """Return the templates of the page and of its tables; what they show of others is escaped."""
+    from importlib.resources import files
+
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
 
     folder = files("rlx.report")
     environment = Environment(
+        loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8")),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -74,9 +88,7 @@ def html(report: Report) -> str:
         finalize=lambda value: shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
     )
     environment.filters["name"] = lambda value: shown(value, _NAME)
-    template = environment.from_string((folder / "page.html.j2").read_text(encoding="utf-8"))
-    style = (folder / "page.css").read_text(encoding="utf-8")
-    return template.render(_content(report), style=_markup(style + style_rules()), signs=SIGNS)
+    return environment
 
 
 def _content(report: Report) -> dict[str, Any]:
@@ -205,26 +217,26 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
     }
 
 
-def _secondary(report: Report) -> tables.Table | None:
+def _secondary(report: Report) -> Table | None:
     if report.comparison is None or report.comparison.registered is None:
         return None
     return tables.secondary_table(report.comparison.registered, report.runs)
 
 
-def _reach(report: Report) -> tables.Table | None:
+def _reach(report: Report) -> Table | None:
     if report.comparison is None or report.reach is None:
         return None
     return tables.reach_table(report.comparison, report.runs, report.reach)
 
 
-def _differences(comparison: Comparison | None) -> list[tuple[Any, list[tables.Table]]]:
+def _differences(comparison: Comparison | None) -> list[tuple[Any, list[Table]]]:
     if comparison is None:
         return []
     label = comparison.control.label
     return [(contrast, tables.difference_tables(contrast, label)) for contrast in comparison.contrasts]
 
 
-def _items(report: Report) -> list[tables.Table]:
+def _items(report: Report) -> list[Table]:
     """One table for each contrast whose test is paired."""
     if report.comparison is None:
         return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -18,56 +17,34 @@ from rlx.compare.secondary_values import secondary_values
 from rlx.compare.time_to_reach import Reached, median_step, reached
 from rlx.compare.unit import Unit
 from rlx.evidence import ItemScores, JudgedRun
-from rlx.evidence.verdict import marked
 from rlx.report.multiples import Multiples
 from rlx.report.picture import Curve, Picture
+from rlx.table import Cell, Cells, Table, marked, table_of_rows
 
 _MOST_ITEMS = 48
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """`exclusion` is the word that says why the number is no result; `aside` is said smaller."""
-
-    text: str
-    aside: str = ""
-    exclusion: str = ""
-    differs: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """`rows` hold a heading and as many cells as there are `columns`. `more` counts what was left out."""
-
-    caption: str
-    corner: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
-    more: int = 0
 
 
 def values_table(comparison: Comparison, drawn: Picture) -> Table:
     """One row a validated step, and each arm's peak, which decides nothing."""
     points = [{point.step: point for point in curve.points} for curve in drawn.curves]
     unit = Unit(comparison.is_share)
-    rows = []
+    rows: list[Cells] = []
     for row in comparison.steps:
         cells = [
             Cell("") if (point := by_step.get(row.step)) is None else _value(drawn, arm, point)
             for arm, by_step in zip(comparison.arms, points, strict=True)
         ]
-        rows.append((str(row.step), (*cells, *_differences(comparison, row.values, unit))))
-    blanks = tuple(Cell("") for _ in comparison.treatments)
-    peaks = tuple(_peak(drawn, arm) for arm in comparison.arms)
-    rows.append(("peak (decides nothing)", (*peaks, *blanks)))
-    names = tuple(
+        rows.append((str(row.step), *cells, *_differences(comparison, row.values, unit)))
+    peaks = (_peak(drawn, arm) for arm in comparison.arms)
+    rows.append(("peak (decides nothing)", *peaks, *("" for _ in comparison.treatments)))
+    names = (
         marked(f"{arm.label} − {comparison.control.label}", word)
         for arm, word in zip(comparison.treatments, comparison.difference_words(), strict=True)
     )
     unit_name = " in points" if comparison.is_share else ""
     intervals = ", with 95 % intervals" if drawn.intervals else ""
     caption = f"{comparison.metric} by training step{intervals}; differences{unit_name}"
-    return Table(caption, "step", tuple(curve.name for curve in drawn.curves) + names, tuple(rows))
+    return table_of_rows(("step", *(curve.name for curve in drawn.curves), *names), rows, caption, right=True)
 
 
 def runs_table(comparison: Comparison, drawn: Picture) -> Table | None:
@@ -75,10 +52,9 @@ def runs_table(comparison: Comparison, drawn: Picture) -> Table | None:
     if all(len(arm.runs) == 1 for arm in comparison.arms):
         return None
     steps = sorted({step for run in comparison.runs for step in run.series})
-    rows = tuple((str(step), tuple(_run_value(drawn, run, step) for run in comparison.runs)) for step in steps)
-    return Table(
-        f"{comparison.metric} of each run", "step", tuple(marked(run.label, run.word) for run in comparison.runs), rows
-    )
+    rows: list[Cells] = [(str(step), *(_run_value(drawn, run, step) for run in comparison.runs)) for step in steps]
+    names = (marked(run.label, run.word) for run in comparison.runs)
+    return table_of_rows(("step", *names), rows, f"{comparison.metric} of each run", right=True)
 
 
 def _run_value(drawn: Picture, run: ComparedRun, step: int) -> Cell:
@@ -110,14 +86,14 @@ def difference_tables(contrast: Contrast, control: str) -> list[Table]:
         ("What else differs", [each for each in contrast.differences if not each.declared]),
     )
     return [
-        Table(caption, "key", (control, contrast.treatment, "about"), tuple(map(_difference, found)))
+        table_of_rows(("key", control, contrast.treatment, "about"), [*map(_difference, found)], caption)
         for caption, found in parts
         if found
     ]
 
 
-def _difference(each: ConfigDifference) -> tuple[str, tuple[Cell, ...]]:
-    return each.key, (Cell(brief(each.control, 400)), Cell(brief(each.treatment, 400)), Cell(each.area.value))
+def _difference(each: ConfigDifference) -> Cells:
+    return each.key, brief(each.control, 400), brief(each.treatment, 400), each.area.value
 
 
 def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
@@ -129,18 +105,20 @@ def versions_table(runs: Sequence[JudgedRun], labels: Sequence[str]) -> Table:
         values = [known.get(name, "") for known in facts]
         # A run that recorded nothing differs in nothing.
         differs = len({value for value in values if value}) > 1
-        rows.append((not differs, name, tuple(Cell(value, differs=differs) for value in values)))
-    ordered = tuple((name, cells) for _, name, cells in sorted(rows, key=lambda row: row[:2]))
-    return Table("Versions and code, as each run found them when it started", "what", tuple(labels), ordered)
+        rows.append((not differs, name, [Cell(value, differs=differs) for value in values]))
+    ordered: list[Cells] = [(name, *cells) for _, name, cells in sorted(rows, key=lambda row: row[:2])]
+    caption = "Versions and code, as each run found them when it started"
+    return table_of_rows(("what", *labels), ordered, caption)
 
 
 def training_table(found: Multiples) -> Table | None:
     """Show where each training curve ends, mean and range over the seeds; None where none is drawn."""
     if not found.pictures:
         return None
-    rows = tuple((drawn.metric, tuple(_end(drawn, curve) for curve in drawn.curves)) for drawn in found.pictures)
-    names = tuple(curve.name for curve in found.pictures[0].curves)
-    return Table("Where each curve ends: mean over the seeds, from the lowest to the highest", "metric", names, rows)
+    rows: list[Cells] = [(drawn.metric, *(_end(drawn, curve) for curve in drawn.curves)) for drawn in found.pictures]
+    names = (curve.name for curve in found.pictures[0].curves)
+    caption = "Where each curve ends: mean over the seeds, from the lowest to the highest"
+    return table_of_rows(("metric", *names), rows, caption, right=True)
 
 
 def _end(drawn: Picture, curve: Curve) -> Cell:
@@ -173,22 +151,22 @@ def _facts(provenance: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def speed_table(comparison: Comparison) -> Table | None:
     """Show how fast each run was; None where no run logged it."""
-    rows = tuple(
+    runs = comparison.runs
+    if all(run.seconds_per_step is run.tokens_per_second is run.training_seconds is None for run in runs):
+        return None
+    rows = [
         (
             run.label,
-            (
-                _number(run, run.seconds_per_step, ".3g"),
-                _number(run, run.tokens_per_second, ",.0f"),
-                _number(run, run.training_seconds and run.training_seconds / 60, ".3g"),
-                Cell(f"{run.load.minute:.2g} of {run.load.processors}" if run.load else "–"),
-            ),
+            _number(run, run.seconds_per_step, ".3g"),
+            _number(run, run.tokens_per_second, ",.0f"),
+            _number(run, run.training_seconds and run.training_seconds / 60, ".3g"),
+            f"{run.load.minute:.2g} of {run.load.processors}" if run.load else "–",
         )
-        for run in comparison.runs
-    )
-    if all(cell.text == "–" for _, cells in rows for cell in cells[:-1]):
-        return None
-    columns = ("seconds a step", "tokens a second", "minutes of all steps", "load of its host before it")
-    return Table("Medians over the steps of each run, and all its steps together", "run", columns, rows)
+        for run in runs
+    ]
+    headings = ("run", "seconds a step", "tokens a second", "minutes of all steps", "load of its host before it")
+    caption = "Medians over the steps of each run, and all its steps together"
+    return table_of_rows(headings, rows, caption, right=True)
 
 
 def _number(run: ComparedRun, value: float | None, form: str) -> Cell:
@@ -202,10 +180,10 @@ def device_table(report: DeviceReport) -> Table:
     use = report.use
     rows = [(peak.phase, peak.gib, peak.samples, estimate_text(report, peak.phase)) for peak in use.phases]
     rows.append(("all", use.peak, use.samples, "–" if use.total is None else f"a device has {use.total:.1f}"))
-    cells = tuple((phase, (Cell(f"{gib:.1f}"), Cell(str(count)), Cell(text))) for phase, gib, count, text in rows)
+    cells = [(phase, f"{gib:.1f}", str(count), text) for phase, gib, count, text in rows]
     busy = "" if use.busy is None else f"; utilisation {use.busy:.0f} % on average"
-    columns = ("highest seen", "samples", "estimated")
-    return Table(f"{report.label}: memory of {use.what} by phase, GiB{busy}", "phase", columns, cells)
+    caption = f"{report.label}: memory of {use.what} by phase, GiB{busy}"
+    return table_of_rows(("phase", "highest seen", "samples", "estimated"), cells, caption, right=True)
 
 
 def secondary_table(found: RegisteredResult, judged: Sequence[JudgedRun]) -> Table | None:
@@ -213,8 +191,8 @@ def secondary_table(found: RegisteredResult, judged: Sequence[JudgedRun]) -> Tab
     values = secondary_values(found, judged)
     asked = found.registration
     caption = f"Registered as secondary, {moment_text(asked)} unless it says otherwise: shown, and decides nothing"
-    rows = tuple((each.name, tuple(map(_of_runs, each.arms, each.runs))) for each in values)
-    return Table(caption, "metric", (asked.control, *asked.treatments), rows) if rows else None
+    rows: list[Cells] = [(each.name, *map(_of_runs, each.arms, each.runs)) for each in values]
+    return table_of_rows(("metric", asked.control, *asked.treatments), rows, caption, right=True) if rows else None
 
 
 def _of_runs(values: Sequence[float], runs: int) -> Cell:
@@ -227,45 +205,42 @@ def _of_runs(values: Sequence[float], runs: int) -> Cell:
 def reach_table(comparison: Comparison, judged: Sequence[JudgedRun], value: float) -> Table:
     """Show when each run reached a value, and the median step of each arm."""
     evidence = {run.run_id: run.evidence for run in judged}
-    rows: list[tuple[str, tuple[Cell, ...]]] = []
+    rows: list[Cells] = []
     for arm in comparison.arms:
         found = [reached(run, evidence[run.run_id], value) for run in arm.runs]
-        rows += [(each.label, _reached(run, each)) for run, each in zip(arm.runs, found, strict=True)]
+        rows += [(each.label, *_reached(run, each)) for run, each in zip(arm.runs, found, strict=True)]
         rows += [_of_arm(arm, found)] if len(arm.runs) > 1 else []
     caption = (
         f"First of two validations in a row with {comparison.metric} at {value:g} or above. Exploratory, without a "
         "test: arms that are equal but scatter unequally reach a value at different times"
     )
-    return Table(caption, "run", ("step", "minutes of its steps"), tuple(rows))
+    return table_of_rows(("run", "step", "minutes of its steps"), rows, caption, right=True)
 
 
-def _reached(run: ComparedRun, found: Reached) -> tuple[Cell, ...]:
+def _reached(run: ComparedRun, found: Reached) -> tuple[Cell, Cell]:
     if found.step is None:
         return Cell("never", f"in the validations up to step {found.last}", run.exclusion), Cell("–")
     minutes = Cell("–") if found.seconds is None else Cell(f"{found.seconds / 60:.3g}", exclusion=run.exclusion)
     return Cell(str(found.step), exclusion=run.exclusion), minutes
 
 
-def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> tuple[str, tuple[Cell, ...]]:
+def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> Cells:
     step, times = median_step(found), sum(each.step is not None for each in found)
     said = f"reached by {times} of {len(found)}"
     text = Cell("no median", said) if step is None else Cell(f"{step:g}", f"median; {said}", arm.exclusion)
-    return f"{arm.label}, all runs", (text, Cell(""))
+    return f"{arm.label}, all runs", text, ""
 
 
 def left_out_table(runs: Sequence[LeftOut]) -> Table | None:
     """Show the runs of the experiment that are not compared, and who left each out; None where none is."""
     if not runs:
         return None
-    columns = ("arm", "seed", "state", "launched", "left out by", "because")
-    rows = tuple(
-        (
-            run.run_id,
-            tuple(map(Cell, (run.arm, str(run.seed), run.state or "never seen", run.moment, run.by.value, run.why))),
-        )
+    headings = ("run", "arm", "seed", "state", "launched", "left out by", "because")
+    rows = [
+        (run.run_id, run.arm, str(run.seed), run.state or "never seen", run.moment, run.by.value, run.why)
         for run in runs
-    )
-    return Table(left_out_sentence(runs), "run", columns, rows)
+    ]
+    return table_of_rows(headings, rows, left_out_sentence(runs))
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:
@@ -279,8 +254,6 @@ def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, s
         f"Step {control.step}: of {both} items that both answered, {better} better and {len(changed) - better} worse "
         f"with {labels[1]}, {both - len(changed)} the same"
     )
-    rows = tuple(
-        (control.prompt(key) or key, (Cell(f"{left[key]:.4g}"), Cell(f"{right[key]:.4g}")))
-        for key in changed[:_MOST_ITEMS]
-    )
-    return Table(caption, "item", labels, rows, more=max(0, len(changed) - _MOST_ITEMS))
+    shown = changed[:_MOST_ITEMS]
+    rows = [(control.prompt(key) or key, f"{left[key]:.4g}", f"{right[key]:.4g}") for key in shown]
+    return table_of_rows(("item", *labels), rows, caption, len(changed) - len(shown), right=True)

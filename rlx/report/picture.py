@@ -11,8 +11,8 @@ from rlx.compare.item_counts import are_counts, why_not_binary
 from rlx.compare.proportions import wilson_interval
 from rlx.evidence import JudgedRun
 from rlx.evidence.metrics import data_sources
-from rlx.evidence.verdict import marked
 from rlx.report.arm_noise import NoiseTrack, noise_track
+from rlx.table import marked
 
 
 @dataclass(frozen=True, slots=True)

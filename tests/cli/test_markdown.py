@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx.cli.frame.output import print_json
-from rlx.cli.text.csv_rows import _no_formula
-from rlx.cli.text.markdown import block, code, prose
-from rlx.cli.text.terminal_text import printable, printable_lines
+from rlx.markdown import block, code, prose
 from rlx.report.safe_text import shown
+from rlx.terminal_text import printable, printable_lines
 
 DIRECTIONS = "\u061c\u200e\u200f\u202a\u202e\u2066\u2069"
 TICKS = st.text("`ab \\", max_size=20)
@@ -41,14 +40,6 @@ def test_no_word_is_a_link_an_image_or_a_tag(text: str) -> None:
     for mark in "[]`*":
         assert bare.count(mark) == bare.count(f"\\{mark}")
     assert "<" not in plain
-
-
-@pytest.mark.parametrize(
-    ("text", "cell"),
-    [("=cmd()", "'=cmd()"), ("@a", "'@a"), ("-0.5", "-0.5"), ("+1e-3", "+1e-3"), ("-a", "'-a"), ("aqn", "aqn")],
-)
-def test_no_cell_is_a_formula(text: str, cell: str) -> None:
-    assert _no_formula(text) == cell
 
 
 def test_nothing_turns_the_direction_of_writing_round(capsys: pytest.CaptureFixture[str]) -> None:

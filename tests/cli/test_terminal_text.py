@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.cli.text.terminal_text import printable, printable_lines
+from rlx.terminal_text import printable, printable_lines
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def _fail(message: str, hint: str, code: ExitCode) -> ExitCode:
 
 
 def _complain(text: str) -> None:
-    from rlx.cli.text.terminal_text import printable
+    from rlx.terminal_text import printable
 
     sys.stderr.write(f"{printable(text)}\n")
 

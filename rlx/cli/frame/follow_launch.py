@@ -79,7 +79,7 @@ def _new_steps(before: Overview | None, row: Overview) -> list[str]:
 def _step_text(row: Overview, step: int) -> str:
     from rlx.evidence.log_grammar import Role
     from rlx.evidence.metrics import metric_of
-    from rlx.evidence.verdict import marked
+    from rlx.table import marked
 
     exclusion = row.verdict.exclusion(ended=row.state.is_terminal)
     values = row.evidence.metrics[step]

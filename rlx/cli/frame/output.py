@@ -40,7 +40,7 @@ def is_quiet() -> bool:
 
 def narrate(text: str) -> None:
     """A line for the person at the terminal; never part of the answer."""
-    from rlx.cli.text.terminal_text import printable
+    from rlx.terminal_text import printable
 
     if not _quiet:
         sys.stderr.write(printable(text) + "\n")
@@ -74,7 +74,7 @@ def patiently(values: Iterator[T], doing: str) -> Iterator[T]:
 
 def print_text(text: str) -> None:
     """A part of the answer, which may quote what hosts and logs say."""
-    from rlx.cli.text.terminal_text import printable
+    from rlx.terminal_text import printable
 
     print(printable(text))
 
@@ -123,8 +123,10 @@ def console() -> Console:
     """Rich console on stdout: honours NO_COLOR, plain and unwrapped when piped."""
     from rich.console import Console
     from rich.segment import Segment
+    from rich.theme import Theme
 
-    from rlx.cli.text.terminal_text import printable
+    from rlx.cli.text.table_text import EXCLUDED
+    from rlx.terminal_text import printable
 
     class SafeConsole(Console):
         """Escape sequences are those of rich, never of a text in a cell."""
@@ -133,4 +135,6 @@ def console() -> Console:
             for part in super().render(*arguments, **options):
                 yield part if part.control else Segment(printable(part.text), part.style)
 
-    return SafeConsole(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    made = SafeConsole(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+    made.push_theme(Theme({EXCLUDED: "" if made.no_color else "strike dim"}, inherit=False))
+    return made

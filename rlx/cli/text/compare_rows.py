@@ -1,41 +1,35 @@
-"""The table of a comparison: a row a validated step, a column an arm, and for CSV one a run."""
+"""The tables of a comparison: a row a validated step, a column an arm, and for CSV one a run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.cli.text.pace_text import pace_rows
-from rlx.evidence.verdict import VerdictStatus, marked
+from rlx.evidence.verdict import VerdictStatus
+from rlx.table import Cell, Table, marked, table_of_rows
 
 if TYPE_CHECKING:
     from rlx.compare import ComparedArm, Comparison
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One cell of the table; `exclusion` is the word that says why its number is no result."""
-
-    text: str
-    exclusion: str = ""
-
-    @property
-    def marked(self) -> str:
-        return marked(self.text, self.exclusion)
-
-    @property
-    def markdown(self) -> str:
-        return marked(f"~~{self.text}~~", self.exclusion) if self.text and self.exclusion else self.text
+def values_by_step(comparison: Comparison) -> Table:
+    """Return what to read: the mean of each arm, and what each treatment differs by."""
+    return table_of_rows(_header(comparison), list(_rows(comparison)), right=True)
 
 
-def header(comparison: Comparison) -> list[str]:
+def exact_values(comparison: Comparison) -> Table:
+    """Return what to compute with: numbers as the log has them, and the verdicts in columns of their own."""
+    return table_of_rows(_exact_header(comparison), list(_exact_rows(comparison)), right=True)
+
+
+def _header(comparison: Comparison) -> list[str]:
     """Each arm with its verdict unless that is `valid`: the word must be seen before the number."""
     return ["step", *(_title(arm, "mean ± sd") for arm in comparison.arms), *_difference_titles(comparison)]
 
 
-def exact_header(comparison: Comparison) -> list[str]:
+def _exact_header(comparison: Comparison) -> list[str]:
     """The columns of numbers, then for each arm, run and difference one of its verdict."""
     columns = [name for arm in comparison.arms for name in (_title(arm, "mean"), *_spread_titles(arm))]
     return ["step", *columns, *_difference_titles(comparison), *(f"{name} verdict" for name, _ in _words(comparison))]
@@ -76,7 +70,7 @@ def _title(arm: ComparedArm, value: str) -> str:
     return f"{arm.label} ({', '.join(notes)})"
 
 
-def rows(comparison: Comparison) -> Iterator[list[Cell]]:
+def _rows(comparison: Comparison) -> Iterator[list[Cell]]:
     for row in comparison.steps:
         cells = [
             _cell(arm, _shown(comparison, arm, row.step, value))
@@ -103,7 +97,7 @@ def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | N
     return number(value) if spread is None else f"{number(value)} ± {number(spread)}"
 
 
-def exact_rows(comparison: Comparison) -> Iterator[list[str]]:
+def _exact_rows(comparison: Comparison) -> Iterator[list[str]]:
     """Numbers as the log has them, then the verdicts: a cell with both would be no number."""
     verdicts = [word or VerdictStatus.VALID.value for _, word in _words(comparison)]
     for row in comparison.steps:
@@ -127,7 +121,7 @@ def _exact(value: float | None) -> str:
 
 
 def _cell(arm: ComparedArm, text: str) -> Cell:
-    return Cell(text, arm.exclusion)
+    return Cell(text, exclusion=arm.exclusion)
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:
@@ -136,10 +130,11 @@ def _differences(comparison: Comparison, values: Sequence[float | None], exact: 
     factor = 100 if comparison.is_share else 1
     control, *others = values
     texts = ["" if each is None or control is None else shown.format(factor * (each - control)) for each in others]
-    return map(Cell, texts, comparison.difference_exclusions())
+    exclusions = comparison.difference_exclusions()
+    return (Cell(text, exclusion=exclusion) for text, exclusion in zip(texts, exclusions, strict=True))
 
 
 def _changes(comparison: Comparison, texts: Sequence[str]) -> Iterator[Cell]:
     """A change in speed for each treatment, excluded where either arm is; how it was evaluated says nothing of it."""
     for arm, text in zip(comparison.treatments, texts, strict=True):
-        yield Cell(text, arm.exclusion or comparison.control.exclusion)
+        yield Cell(text, exclusion=arm.exclusion or comparison.control.exclusion)

@@ -14,8 +14,8 @@ from rlx.cli.text.diagnose_text import (
     title_of,
     without_cause,
 )
-from rlx.cli.text.markdown import block, code, prose
-from rlx.cli.text.terminal_text import printable
+from rlx.markdown import block, code, prose
+from rlx.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit

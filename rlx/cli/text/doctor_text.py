@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlx.cli.text.terminal_text import printable_lines
 from rlx.plan import Finding
+from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
     from rlx.hosts.clock import Clock

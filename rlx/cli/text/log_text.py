@@ -81,7 +81,7 @@ def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]], shown: _Shown)
 
 def log_answer(came: Logs) -> dict[str, Any]:
     """The lines with their run, and the values of those that give metrics, for --json."""
-    from rlx.cli.text.terminal_text import printable_lines
+    from rlx.terminal_text import printable_lines
 
     lines = []
     for ref, line in came:
@@ -124,7 +124,7 @@ def _compiled(pattern: str, fixed: bool) -> re.Pattern[str] | None:
 def _highlighter(pattern: str | None, fixed: bool) -> _Shown:
     """Show the parts of a line; what the pattern finds in them in bold red, as grep does, where colours are shown."""
     from rlx.cli.frame.streams import shows_colour
-    from rlx.cli.text.terminal_text import printable_lines
+    from rlx.terminal_text import printable_lines
 
     found = _compiled(pattern, fixed) if pattern and shows_colour() else None
     if found is None:
@@ -144,7 +144,7 @@ def _marks(came: Logs) -> Mapping[str, str]:
 
 def _value_line(value: LogValue) -> str:
     from rlx.cli.text.series_text import value_text
-    from rlx.cli.text.terminal_text import printable
+    from rlx.terminal_text import printable
 
     return printable(f"step {value.step}  {value_text(value.value)}  {value.metric}")
 

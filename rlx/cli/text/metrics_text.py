@@ -31,9 +31,9 @@ def print_plots(found: Sequence[RunMetrics]) -> None:
 
 def csv_text(found: Sequence[RunMetrics]) -> str:
     """A line for each value, as the log has it."""
-    from rlx.cli.text.csv_rows import csv_rows
+    from rlx.table import table_of_rows, to_csv
 
-    return csv_rows([_CSV_HEADER, *_csv_cells(found)])
+    return to_csv(table_of_rows(_CSV_HEADER, list(_csv_cells(found))))
 
 
 def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:

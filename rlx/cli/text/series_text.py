@@ -7,7 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from rlx.cli.text.sparkline import sparkline
-from rlx.evidence.verdict import marked
+from rlx.table import marked
 
 _MOST_TABLES = 3
 _MOST_BARS = 40

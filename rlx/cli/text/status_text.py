@@ -119,7 +119,7 @@ def progress_cell(row: Overview) -> str:
 def _value_cell(row: Overview, gap: str) -> str:
     """The metric at its last step; of a run that never validates, a value of its training."""
     from rlx.evidence.metrics import is_validation
-    from rlx.evidence.verdict import marked
+    from rlx.table import marked
 
     if row.validation is None:
         return "–"
