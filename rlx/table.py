@@ -15,12 +15,12 @@ _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 DIFFERS = "≠ "
 
 
-def marked(text: str, exclusion: str, gap: str = " ") -> str:
+def marked(text: str, exclusion: str) -> str:
     """Return a value with the word that excludes it: `0.8100 (incomplete)`; the value alone where no word does.
 
     The one mark of an excluded value in every output. A style may be added, since a copied text loses styles.
     """
-    return f"{text}{gap}({exclusion})" if text and exclusion else text
+    return f"{text} ({exclusion})" if text and exclusion else text
 
 
 @dataclass(frozen=True, slots=True)

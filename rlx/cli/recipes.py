@@ -42,7 +42,8 @@ def _row(recipe: BundledRecipe) -> dict[str, Any]:
 
 def _print(rows: list[dict[str, Any]]) -> None:
     from rlx.cli.frame.output import console
-    from rlx.cli.text.fitting_table import Column, fitting_table
+    from rlx.cli.text.table_text import fitted
+    from rlx.table import Column, Table
 
     out = console()
     columns = [
@@ -51,4 +52,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
         # The first sentence; the rest is in the file and in --json.
         Column("description", [row["description"].split(". ")[0].rstrip(".") for row in rows], rank=2, flows=True),
     ]
-    out.print(fitting_table(columns, out.width, header_style="bold"))
+    out.print(fitted(Table(columns), out.width))

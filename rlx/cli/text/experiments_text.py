@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.compare.registered_words import moment_text
 from rlx.plan import Registration
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
-    from rich.table import Table
 
     from rlx.api.experiments import RegisteredExperiment, Slot
     from rlx.api.plans import Missing, Plans
@@ -108,25 +108,25 @@ def experiment_parts(found: RegisteredExperiment, width: int) -> Group:
     from rich.console import Group
     from rich.text import Text
 
+    from rlx.cli.text.table_text import fitted
+
     asked = found.registration
     when = f"registered {asked.registered} by {asked.by}" if asked.registered else "not registered by a launch"
     title = Text(f"{asked.name} · experiment {asked.short} · {when}", "bold")
     about = [Text(f"  {line}") for line in design_lines(asked)]
-    return Group(title, *about, _table(found, width), *(Text(f"  {line}") for line in _remarks(found)))
+    return Group(title, *about, fitted(_table(found), width), *(Text(f"  {line}") for line in _remarks(found)))
 
 
-def _table(found: RegisteredExperiment, width: int) -> Table:
+def _table(found: RegisteredExperiment) -> Table:
     from rlx.api.experiments import REGISTERED
-    from rlx.cli.text.fitting_table import Column, fitting_table
 
     seeds = list(dict.fromkeys(slot.seed for slot in found.slots))
     cells = {(slot.seed, slot.arm): _cell(slot) for slot in found.slots}
     parts = {slot.seed: slot.part for slot in found.slots}
     arms = [arm.name for arm in found.registration.arms]
     named = [str(seed) if parts[seed] == REGISTERED else f"{seed} ({parts[seed]})" for seed in seeds]
-    columns = [Column("SEED", named)]
-    columns += [Column(arm, [cells.get((seed, arm), "–") for seed in seeds], flows=True) for arm in arms]
-    return fitting_table(columns, width)
+    columns = [Column(arm, [cells.get((seed, arm), "–") for seed in seeds], flows=True) for arm in arms]
+    return Table([Column("SEED", named), *columns])
 
 
 def _cell(slot: Slot) -> str:

@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING
 
 from rlx.cli.text.state_styles import STATE_STYLE, VERDICT_STYLE
 from rlx.runs.duration import clock_time, duration
+from rlx.table import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-    from rich.text import Text
-
-    from rlx.cli.text.fitting_table import Column
     from rlx.runs.looking.forecast import Estimate
     from rlx.runs.looking.overview import Overview
     from rlx.runs.looking.sweep import Sweep
@@ -27,40 +24,23 @@ def is_grid(rows: Sequence[Overview]) -> bool:
     return len(arms) > 1 and len(seeds) > 1 and len(set(cells)) == len(cells)
 
 
-def grid(rows: Sequence[Overview], width: int) -> Table | None:
-    """Lay it out in at most `width` cells: what became of a run stands beside its steps, else below; None: no room."""
-    from rlx.cli.text.fitting_table import fitting_table, table_width
-
-    for gap in ("  ", "\n"):
-        columns = _columns(rows, gap)
-        if table_width(columns) <= width:
-            return fitting_table(columns, width)
-    return None
-
-
-def _columns(rows: Sequence[Overview], gap: str) -> list[Column]:
-    from rich.text import Text
-
-    from rlx.cli.text.fitting_table import Column
-
+def grid(rows: Sequence[Overview]) -> Table:
+    """Return it as a table; what became of a run stands beside its steps, or below them."""
     arms, seeds = dict.fromkeys(row.ref.arm for row in rows), dict.fromkeys(row.ref.seed for row in rows)
-    cells = {(row.ref.arm, row.ref.seed): _cell(row, gap) for row in rows}
+    cells = {(row.ref.arm, row.ref.seed): _cell(row) for row in rows}
     hosts = {seed: list(dict.fromkeys(row.ref.host for row in rows if row.ref.seed == seed)) for seed in seeds}
     columns = [Column("SEED", [str(seed) for seed in seeds])]
     if len({row.ref.host for row in rows}) > 1:
         columns.append(Column("HOST", [", ".join(hosts[seed]) for seed in seeds]))
-    return columns + [Column(arm, [cells.get((arm, seed), Text("–")) for seed in seeds]) for arm in arms]
+    return Table([*columns, *(Column(arm, [cells.get((arm, seed), "–") for seed in seeds]) for arm in arms)])
 
 
-def _cell(row: Overview, gap: str) -> Text:
+def _cell(row: Overview) -> Cell:
     """State and steps, and then what is to be known of it."""
-    from rich.text import Text
-
     steps = f" {row.steps_done}/{row.steps_total or '?'}" if row.steps_done or row.state.is_terminal else ""
-    cell = Text(f"{row.state.value}{steps}", STATE_STYLE.get(row.state.value, ""))
-    if word := _word(row):
-        cell = Text.assemble(cell, gap, (word, VERDICT_STYLE.get(word, "yellow")))
-    return cell
+    word, state = _word(row), row.state.value
+    style, word_style = STATE_STYLE.get(state, ""), VERDICT_STYLE.get(word, "yellow")
+    return Cell(f"{state}{steps}", word, style=style, aside_style=word_style)
 
 
 def _word(row: Overview) -> str:

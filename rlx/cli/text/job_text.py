@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlx.cli.text.queue_columns import columns_of, short_names
+from rlx.cli.text.queue_table import queue_table, short_names
 from rlx.runs.duration import clock_time, duration
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def job_parts(jobs: Sequence[QueuedJob], width: int, now: float) -> list[Any]:
     """Two tables, at most `width` cells wide: who has nodes, and who waits. Of jobs that are no runs the first few."""
     from rich.text import Text
 
-    from rlx.cli.text.fitting_table import fitting_table
+    from rlx.cli.text.table_text import fitted
 
     names = short_names([job.run_id for job in jobs if job.run_id])
     having, waiting = [job for job in jobs if not job.waits], [job for job in jobs if job.waits]
@@ -27,7 +27,7 @@ def job_parts(jobs: Sequence[QueuedJob], width: int, now: float) -> list[Any]:
     for heads, listed, tell in ((_HAVING, having, _held), (_WAITING, waiting, _wanted)):
         shown = _shown(listed)
         if shown:
-            parts.append(fitting_table(columns_of(heads, [tell(job, names, now) for job in shown]), width))
+            parts.append(fitted(queue_table(heads, [tell(job, names, now) for job in shown]), width))
         if more := len(listed) - len(shown):
             parts.append(Text(f"and {more} more jobs that are no runs of rlx"))
     return parts or [Text("no job runs here or waits")]

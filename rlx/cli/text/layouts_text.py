@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.output import console, print_text
-from rlx.cli.text.fitting_table import Column, fitting_table
+from rlx.cli.text.table_text import fitted
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
     from rlx.preflight.layouts.candidates import Layout, Layouts
@@ -50,7 +51,7 @@ def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
     own_words = (layout.verdict + (", the recipe's own" if layout.job == own else "") for layout in shown)
     rows = [(*_cells(layout, _split_names(own)), word) for layout, word in zip(shown, own_words, strict=True)]
     out = console()
-    out.print(fitting_table(_columns(shown[0], _split_names(own), rows), out.width))
+    out.print(fitted(Table(_columns(shown[0], _split_names(own), rows)), out.width))
 
 
 def _split_names(job: Job) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.device_words import ranges, wish_words
-from rlx.cli.text.queue_columns import columns_of, short_names
+from rlx.cli.text.queue_table import queue_table, short_names
 from rlx.runs.duration import clock_time, duration
+from rlx.table import Table
 
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlx.cli.text.fitting_table import Column
     from rlx.runs.looking.forecast import Estimate
     from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
 
@@ -32,7 +32,7 @@ def queue_tables(queues: Sequence[HostQueue], width: int) -> Group:
 def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     from rich.text import Text
 
-    from rlx.cli.text.fitting_table import fitting_table
+    from rlx.cli.text.table_text import fitted
 
     inside = f", in container {queue.inside[:12]}" if queue.inside else ""
     title = Text(f"{queue.host}{inside}", "bold")
@@ -45,11 +45,11 @@ def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     names = short_names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
     having, waiting = _having(queue, names, numbers, now), _waiting(queue, names, numbers, now)
-    tables: list[Any] = [fitting_table(columns, width) for columns in (having, waiting) if columns[0].cells]
+    tables: list[Any] = [fitted(table, width) for table in (having, waiting) if table.rows]
     return [title, *(tables or [Text("nothing was ever leased here")])]
 
 
-def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> list[Column]:
+def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
     """Who has devices, those that somebody outside rlx uses, and the free ones."""
     held = [
         (
@@ -63,10 +63,10 @@ def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, st
         for each in queue.held
     ]
     others = [("", devices, who, "", "", "") for devices, who in (*_foreign(queue), *_free(queue))]
-    return columns_of(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
+    return queue_table(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
 
 
-def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> list[Column]:
+def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
     rows = [
         (
             numbers[each.run_id],
@@ -79,7 +79,7 @@ def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, s
         )
         for each in queue.waiting
     ]
-    return columns_of(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
+    return queue_table(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
 
 
 def _since(each: Holder | Waiter, now: float) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.output import console, print_text
-from rlx.cli.text.fitting_table import Column, fitting_table
+from rlx.cli.text.table_text import fitted
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
     from rlx.api.imported_recipe import ImportedRecipe, KeyFate
@@ -74,7 +75,7 @@ def _print_fates(fates: Sequence[KeyFate]) -> None:
         Column("in the recipe", [fate.place or "-" for fate in fates], rank=2),
     ]
     out = console()
-    out.print(fitting_table(columns, out.width))
+    out.print(fitted(Table(columns), out.width))
 
 
 def _value(fate: KeyFate) -> str:

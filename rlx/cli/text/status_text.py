@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rlx.cli.text.diagnose_text import UNSURE
 from rlx.cli.text.state_styles import STATE_STYLE, VERDICT_STYLE
 from rlx.runs.duration import duration
+from rlx.table import Cell, Column, Table
 
 if TYPE_CHECKING:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
+    from rich.console import Group, RenderableType
 
-    from rlx.cli.text.fitting_table import Column
     from rlx.evidence.diagnosis import Hit
     from rlx.runs.looking.overview import Overview
     from rlx.runs.looking.sweep import Sweep
@@ -39,7 +37,7 @@ def tables(
     parts: list[Any] = []
     groups = (list(group) for _, group in groupby(rows, key=lambda row: row.ref.launch_id))
     for launched, sweep in zip(groups, sweeps(rows), strict=True):
-        parts += _sweep(launched, sweep, width, as_grid) if is_grid(launched) else [_table(launched, sweep, width)]
+        parts += _sweep(launched, sweep, width, as_grid) if is_grid(launched) else [_list(launched, sweep, width)]
         parts.extend(_details(launched, causes) if verbose else [*_nodes(launched), *_decided(launched)])
         parts.extend(_removed(launched))
     return Group(*parts)
@@ -49,23 +47,19 @@ def _sweep(rows: Sequence[Overview], sweep: Sweep, width: int, as_grid: bool) ->
     from rich.text import Text
 
     from rlx.cli.text.grid_text import grid, sweep_lines
+    from rlx.cli.text.table_text import fits, fitted
 
-    drawn = grid(rows, width) if as_grid else None
-    # The title of a table is no wider than that.
-    shown = [Text(_title(rows, sweep), "bold"), drawn] if drawn else [_table(rows, sweep, width)]
+    shown = [_list(rows, sweep, width)]
+    if as_grid and fits(drawn := grid(rows), width):
+        # The caption of a table is no wider than that.
+        shown = [Text(_title(rows, sweep), "bold"), fitted(drawn, width)]
     return [*shown, *map(Text, sweep_lines(rows, sweep))]
 
 
-def _table(rows: Sequence[Overview], sweep: Sweep, width: int) -> Table:
-    from rich.text import Text
+def _list(rows: Sequence[Overview], sweep: Sweep, width: int) -> RenderableType:
+    from rlx.cli.text.table_text import fitted
 
-    from rlx.cli.text.fitting_table import fitting_table, table_width
-
-    title, columns = Text(_title(rows, sweep)), _columns(rows, " ")
-    if table_width(columns) > width:
-        # The mark of an excluded value goes below it before any column goes.
-        columns = _columns(rows, "\n")
-    return fitting_table(columns, width, title=title, title_justify="left", title_style="bold")
+    return fitted(Table(_columns(rows), _title(rows, sweep)), width)
 
 
 def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
@@ -73,14 +67,8 @@ def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
     return f"{sweep.name} · launch {sweep.launch_id} · {', '.join(sweep.hosts)}{container}"
 
 
-def _columns(rows: Sequence[Overview], gap: str) -> list[Column]:
-    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise.
-
-    `gap` goes between an excluded value and its mark.
-    """
-    from rich.text import Text
-
-    from rlx.cli.text.fitting_table import Column
+def _columns(rows: Sequence[Overview]) -> list[Column]:
+    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise."""
     from rlx.evidence.grammars import core_prefixes
     from rlx.evidence.outlook import outlook
 
@@ -94,19 +82,17 @@ def _columns(rows: Sequence[Overview], gap: str) -> list[Column]:
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
         Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
         Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
-        Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row, gap) for row in rows], rank=3),
+        Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
         Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
-        Column("VERDICT", [Text(word, VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
+        Column("VERDICT", [Cell(word, style=VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
     columns[1:1] = [Column("HOST", hosts)] if len({*hosts}) > 1 else []
     return [*columns, Column("TAGS", tags, rank=6, flows=True)] if any(tags) else columns
 
 
-def _state_cell(row: Overview) -> Text:
-    from rich.text import Text
-
+def _state_cell(row: Overview) -> Cell:
     word = "removed" if row.removed else row.state.value
-    return Text(word, STATE_STYLE.get(word, ""))
+    return Cell(word, style=STATE_STYLE.get(word, ""))
 
 
 def progress_cell(row: Overview) -> str:
@@ -116,17 +102,16 @@ def progress_cell(row: Overview) -> str:
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
 
 
-def _value_cell(row: Overview, gap: str) -> str:
+def _value_cell(row: Overview) -> Cell:
     """The metric at its last step; of a run that never validates, a value of its training."""
     from rlx.evidence.metrics import is_validation
-    from rlx.table import marked
 
     if row.validation is None:
-        return "–"
+        return Cell("–")
     step, value = row.validation
     validated = not row.metric or is_validation(row.metric)
     text = f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
-    return marked(text, row.verdict.exclusion(ended=row.state.is_terminal), gap)
+    return Cell(text, exclusion=row.verdict.exclusion(ended=row.state.is_terminal))
 
 
 def _nodes(rows: Sequence[Overview]) -> list[Any]:

@@ -1,29 +1,26 @@
-"""Lay out the columns of queues, and name their runs."""
+"""The tables of queues, and the names of their runs in them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from rlx.cli.text.fitting_table import Column
+from rlx.table import Column, Table
 
 _STAMP = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}(?=$|-node)")
 _RANKS = {"WHERE": 3, "OWNER": 2, "FOR": 1}
 _FLOWING = {"ENDS", "STARTS", "BEHIND", "WHY"}
 
 
-def columns_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[Column]:
+def queue_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Where and whose can be done without, then since when; what is to come, and why, may take several lines."""
-    from rlx.cli.text.fitting_table import Column
-
-    cells = [[row[place] for row in rows] for place in range(len(headings))]
-    return [
-        Column(heading, column, rank=_RANKS.get(heading, 0), flows=heading in _FLOWING)
-        for heading, column in zip(headings, cells, strict=True)
-    ]
+    return Table(
+        [
+            Column(heading, cells, rank=_RANKS.get(heading, 0), flows=heading in _FLOWING)
+            for heading, *cells in zip(headings, *rows, strict=True)
+        ]
+    )
 
 
 def short_names(run_ids: Sequence[str]) -> Mapping[str, str]:
