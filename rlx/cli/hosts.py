@@ -52,16 +52,19 @@ def list_(as_json: _Json = False) -> None:
         print_json({"default_host": default.host, "hosts": [_document(host) for host in known.values()]})
         return
     _warn_of_untrusted()
-    from rich.table import Table
-    from rich.text import Text
+    from rlx.cli.text.table_text import fitted
+    from rlx.table import Column, Table
 
-    table = Table("name", "ssh", "container", "root", "device", "written in", box=None, pad_edge=False)
-    for host in known.values():
-        name = f"{host.name} (default)" if host.name == default.host else host.name
-        cells = (host.ssh or "this machine", _container(host), host.root, _device(host), host.written)
-        # Text: what stands in a file is no markup.
-        table.add_row(*map(Text, (name, *cells)))
-    console().print(table)
+    columns = [
+        Column("name", [f"{name} (default)" if name == default.host else name for name in known], flows=True),
+        Column("ssh", [host.ssh or "this machine" for host in known.values()], flows=True),
+        Column("container", [_container(host) for host in known.values()], flows=True),
+        Column("root", [host.root for host in known.values()], rank=1, flows=True),
+        Column("device", [_device(host) for host in known.values()], flows=True),
+        Column("written in", [host.written for host in known.values()], rank=2, flows=True),
+    ]
+    out = console()
+    out.print(fitted(Table(columns), out.width))
 
 
 def _warn_of_untrusted() -> None:

@@ -83,7 +83,7 @@ def test_each_layer_type_has_its_own_weights(tmp_path: Path) -> None:
 
 def test_markdown(tmp_path: Path) -> None:
     lines = said(written(tmp_path), "--md").splitlines()
-    assert lines[2:4] == ["| steps | sigma | bfloat16 | float16 | float32 * |", "| --- | --- | --- | --- | --- |"]
+    assert lines[2:4] == ["| steps | sigma | bfloat16 | float16 | float32 \\* |", "| --- | --- | --- | --- | --- |"]
     assert lines[5].startswith("| 13–24 | 0.05 | 95 % change, std 0.05 | ")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.plan import Span
 from rlx.plan.rounding import DTYPES, Survival, Weights
+from rlx.table import Table, table_of_rows, to_markdown
 
 if TYPE_CHECKING:
     from rlx.api.noise import NoisyArm
@@ -40,31 +41,22 @@ def _survives(arm: NoisyArm, span: Span) -> dict[str, dict[str, Survival]]:
 
 
 def print_terminal(arms: Sequence[NoisyArm]) -> None:
-    from rich.table import Table
-
     from rlx.cli.frame.output import console
+    from rlx.cli.text.table_text import fitted
 
     out = console()
-    for arm, kind in _tables(arms):
+    for arm, kind in _by_kind(arms):
         out.print("\n".join(_sentences(arm, kind)), soft_wrap=True)
-        table = Table(*_header(arm), box=None, pad_edge=False, header_style="bold")
-        for row in _rows(arm, kind):
-            table.add_row(*row)
-        out.print(table)
+        out.print(fitted(_table(arm, kind), out.width))
         out.print()
 
 
 def markdown_text(arms: Sequence[NoisyArm]) -> str:
-    return "\n".join(_markdown(arm, kind) for arm, kind in _tables(arms))
+    parts = ((" ".join(_sentences(arm, kind)), to_markdown(_table(arm, kind))) for arm, kind in _by_kind(arms))
+    return "\n".join(f"{sentences}\n\n{table}" for sentences, table in parts)
 
 
-def _markdown(arm: NoisyArm, kind: str) -> str:
-    header = _header(arm)
-    rows = [header, ["---"] * len(header), *_rows(arm, kind)]
-    return " ".join(_sentences(arm, kind)) + "\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _tables(arms: Sequence[NoisyArm]) -> Iterator[tuple[NoisyArm, str]]:
+def _by_kind(arms: Sequence[NoisyArm]) -> Iterator[tuple[NoisyArm, str]]:
     return ((arm, kind) for arm in arms for kind in arm.weights)
 
 
@@ -82,8 +74,9 @@ def _sentences(arm: NoisyArm, kind: str) -> Iterator[str]:
         yield f"On {about} at least half of it survives rounding at each of them."
 
 
-def _header(arm: NoisyArm) -> list[str]:
-    return ["steps", "sigma", *(f"{dtype} *" if dtype == arm.dtype else dtype for dtype in DTYPES)]
+def _table(arm: NoisyArm, kind: str) -> Table:
+    headings = ["steps", "sigma", *(f"{dtype} *" if dtype == arm.dtype else dtype for dtype in DTYPES)]
+    return table_of_rows(headings, list(_rows(arm, kind)), flows=True)
 
 
 def _rows(arm: NoisyArm, kind: str) -> Iterator[list[str]]:

@@ -117,9 +117,9 @@ def _engine_line(hook: NoiseHook, engine: EngineSource) -> str:
 
 
 def print_runs(runs: Runs) -> None:
-    from rich.table import Table
-
     from rlx.cli.frame.output import console
+    from rlx.cli.text.table_text import fitted
+    from rlx.table import table_of_rows
 
     out = console()
     fence = "without network or sight of other processes" if runs.fenced else "with this machine's network in reach"
@@ -129,13 +129,10 @@ def print_runs(runs: Runs) -> None:
         for line in _constant_lines(outcome):
             out.print(line, soft_wrap=True)
     for outcome in runs.outcomes:
-        table = Table(
-            *_HEADER, title=f"{outcome.engine} {outcome.version}", title_justify="left", box=None, pad_edge=False
-        )
-        for call in outcome.calls:
-            table.add_row(*_row(outcome, call))
+        rows = [_row(outcome, call) for call in outcome.calls]
+        table = table_of_rows(_HEADER, rows, f"{outcome.engine} {outcome.version}", flows=True)
         out.print()
-        out.print(table)
+        out.print(fitted(table, out.width))
 
 
 _HEADER = ("from step", "sigma", "layers", "elements", "std", "log p moves by")
