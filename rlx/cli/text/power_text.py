@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from rlx.compare.registered_design import Claim
+from rlx.table import Table, table_of_rows
 
 if TYPE_CHECKING:
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
@@ -23,6 +24,8 @@ def power_text(found: RecipePower) -> str:
 
 
 def _lines(found: RecipePower) -> Iterator[str]:
+    from rlx.cli.text.table_text import plain_table_lines
+
     yield from _head(found)
     yield ""
     yield _items_line(found.items) if found.items else "items: their number is not known (data.val_rows)"
@@ -32,7 +35,7 @@ def _lines(found: RecipePower) -> Iterator[str]:
     yield f"seeds: {_spread_line(found.spread)}"
     if found.items and found.spread.observed is None and found.spread.sd < found.items.scatter:
         yield "  which is less than chance moves a run, unless the seeds answer most items alike"
-    yield from ["", *_table(found), ""]
+    yield from ["", *plain_table_lines(_table(found)), ""]
     if found.effect is not None:
         yield _needed_line(found)
     yield _equivalence_line(found, found.spread)
@@ -72,14 +75,11 @@ def _spread_line(spread: Spread) -> str:
     )
 
 
-def _table(found: RecipePower) -> Iterator[str]:
-    heads = [_visible_head(found), "equivalent within"]
+def _table(found: RecipePower) -> Table:
+    heads = ["seeds an arm", _visible_head(found), "equivalent within"]
     heads += [f"power for {_signed(found.effect)}"] if found.effect is not None else []
     heads += ["device hours"] if any(row.device_hours is not None for row in found.seeds) else []
-    yield "  ".join(["seeds an arm", *heads])
-    for row in found.seeds:
-        cells = [f"{row.seeds:>12}", *(f"{cell:>{len(head)}}" for head, cell in zip(heads, _cells(row), strict=True))]
-        yield "  ".join(cells)
+    return table_of_rows(heads, [[str(row.seeds), *_cells(row)] for row in found.seeds], right=True)
 
 
 def _visible_head(found: RecipePower) -> str:

@@ -19,25 +19,26 @@ def text_lines(done: Done) -> Iterator[str]:
     yield f"{recipe.name}, arm {made.resolved.arm}: the rehearsal {outcome} in {done.seconds:.0f} s"
     yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}; answers by {made.engine.shown}"
     yield "what it showed"
-    yield from _table([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
+    yield from _lines([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
     for finding in result.findings:
         yield f"{finding.severity} {finding.id} {finding.message}"
         yield f"  fix: {finding.fix}"
     yield "what was changed"
     rows = [(change.key, _short(change.recipe), _short(change.rehearsed), change.why) for change in made.changes]
-    yield from _table([("key", "recipe", "rehearsed", "why"), *rows])
+    yield from _lines(rows, ("key", "recipe", "rehearsed", "why"))
     if made.untold:
         yield "what was not rehearsed"
-        yield from _table([(untold.what, untold.why) for untold in made.untold])
+        yield from _lines([(untold.what, untold.why) for untold in made.untold])
     if done.folder:
         yield f"kept: {done.folder}"
 
 
-def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)] if rows else []
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield f"  {'  '.join(cells)}".rstrip()
+def _lines(rows: Sequence[tuple[str, ...]], headings: Sequence[str] = ()) -> Iterator[str]:
+    from rlx.cli.text.table_text import plain_table_lines
+    from rlx.table import table_of_rows
+
+    if rows or headings:
+        yield from plain_table_lines(table_of_rows(headings or [""] * len(rows[0]), rows), indent=2)
 
 
 def _short(value: object) -> str:

@@ -7,7 +7,7 @@ from math import isfinite
 from typing import NamedTuple
 
 from rlx.cli.text.sparkline import sparkline
-from rlx.table import marked
+from rlx.table import Column, Table, marked
 
 _MOST_TABLES = 3
 _MOST_BARS = 40
@@ -59,16 +59,18 @@ def value_text(value: float) -> str:
 
 
 def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
-    cells = sorted(
-        (step, place, run.label, value_text(value), run.exclusion)
-        for place, run in enumerate(runs)
-        for step, value in run.values.items()
-    )
-    steps, values = (max((len(str(cell[place])) for cell in cells), default=0) for place in (0, 3))
-    steps, values, label = max(steps, len("step")), max(values, len("value")), max(label, len("arm"))
-    yield f"  {'step':>{steps}}  {'arm':<{label}}  {'value':>{values}}"
-    for step, _, name, value, exclusion in cells:
-        yield marked(f"  {step:>{steps}}  {name:<{label}}  {value:>{values}}", exclusion)
+    """Yield a line for each value, its mark behind it; arms are as wide as `label`, which is of all metrics."""
+    from rlx.cli.text.table_text import plain_table_lines
+
+    points = sorted((step, place) for place, run in enumerate(runs) for step in run.values)
+    columns = [
+        Column("step", [str(step) for step, _ in points], right=True),
+        Column("arm", [f"{runs[place].label:<{label}}" for _, place in points]),
+        Column("value", [value_text(runs[place].values[step]) for step, place in points], right=True),
+    ]
+    heading, *lines = plain_table_lines(Table(columns), indent=2)
+    yield heading
+    yield from (marked(line, runs[place].exclusion) for line, (_, place) in zip(lines, points, strict=True))
 
 
 def _summaries(runs: Sequence[Series], label: int, width: int) -> Iterator[str]:
