@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.theme import Theme
 
 from rlx.cli.frame.output import console
+from rlx.cli.text.series_text import Series, series_lines
 from rlx.cli.text.table_text import EXCLUDED, fits, fitted, plain_table_lines, table_lines
 from rlx.report.page import templates
 from rlx.table import Cell, Cells, Column, Table, marked, table_of_rows, to_csv, to_markdown
@@ -164,3 +165,14 @@ def test_empty_tables_keep_their_headings() -> None:
 
 def test_only_a_value_is_marked() -> None:
     assert (marked("0.5", "invalid"), marked("", "invalid"), marked("0.5", "")) == ("0.5 (invalid)", "", "0.5")
+
+
+def test_values_of_metrics_are_aligned_by_cells_over_all_metrics() -> None:
+    series = [Series("a", "基线", {1: 0.5, 20: 2.0}, "invalid"), Series("b", "long-arm", {1: 1.0})]
+    assert [line for line in series_lines(series, 80) if "step" in line or line[:6].strip().isdigit()] == [
+        "  step  arm       value",
+        "     1  基线        0.5 (invalid)",
+        "    20  基线          2 (invalid)",
+        "  step  arm       value",
+        "     1  long-arm      1",
+    ]

@@ -29,23 +29,30 @@ def series_lines(series: Sequence[Series], width: int, *, rows: bool = True) -> 
     Without `rows`, the lines alone, and metrics that never change only by name and value at the end.
     """
     by_metric: dict[str, list[Series]] = {}
-    for each in series:
+    for each in _padded(series):
         by_metric.setdefault(each.metric, []).append(each)
     still = {} if rows else {metric: value for metric, runs in by_metric.items() if (value := _only_value(runs))}
     whole = rows and len(by_metric) <= _MOST_TABLES
-    label = max((len(each.label) for each in series), default=0)
     for metric, runs in by_metric.items():
         if metric in still:
             continue
         yield metric
         if whole:
-            yield from _rows(runs, label)
-        yield from _summaries(runs, label, width)
+            yield from _rows(runs)
+        yield from _summaries(runs, width)
         if whole:
             yield ""
     if still:
         yield "the same at every step"
         yield from (f"  {metric}  {value}" for metric, value in still.items())
+
+
+def _padded(series: Sequence[Series]) -> list[Series]:
+    """Give all labels one width, so that the tables of several metrics have the same columns."""
+    from rich.cells import cell_len, set_cell_size
+
+    width = max((cell_len(each.label) for each in series), default=0)
+    return [each._replace(label=set_cell_size(each.label, width)) for each in series]
 
 
 def _only_value(runs: Sequence[Series]) -> str:
@@ -58,14 +65,14 @@ def value_text(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
-    """Yield a line for each value, its mark behind it; arms are as wide as `label`, which is of all metrics."""
+def _rows(runs: Sequence[Series]) -> Iterator[str]:
+    """Yield a line for each value, with its mark behind it."""
     from rlx.cli.text.table_text import plain_table_lines
 
     points = sorted((step, place) for place, run in enumerate(runs) for step in run.values)
     columns = [
         Column("step", [str(step) for step, _ in points], right=True),
-        Column("arm", [f"{runs[place].label:<{label}}" for _, place in points]),
+        Column("arm", [runs[place].label for _, place in points]),
         Column("value", [value_text(runs[place].values[step]) for step, place in points], right=True),
     ]
     heading, *lines = plain_table_lines(Table(columns), indent=2)
@@ -73,16 +80,18 @@ def _rows(runs: Sequence[Series], label: int) -> Iterator[str]:
     yield from (marked(line, runs[place].exclusion) for line, (_, place) in zip(lines, points, strict=True))
 
 
-def _summaries(runs: Sequence[Series], label: int, width: int) -> Iterator[str]:
+def _summaries(runs: Sequence[Series], width: int) -> Iterator[str]:
     """Draw all runs of a metric on one scale: the smallest wiggle would look as large as an effect."""
+    from rich.cells import cell_len
+
     finite = [value for run in runs for value in run.values.values() if isfinite(value)] or [0.0]
     low, high = min(finite), max(finite)
+    most = min(_MOST_BARS, max(8, width - cell_len(runs[0].label) - _BESIDE_BARS))
     for run in runs:
-        bars = sparkline(list(run.values.values()), min(_MOST_BARS, max(8, width - label - _BESIDE_BARS)), low, high)
-        yield _summary(run, label, bars)
+        yield _summary(run, sparkline(list(run.values.values()), most, low, high))
 
 
-def _summary(run: Series, label: int, bars: str) -> str:
+def _summary(run: Series, bars: str) -> str:
     first, *rest = (value_text(value) for value in run.values.values())
     reach = f"{first} → {rest[-1]}" if rest else first
-    return marked(f"  {run.label:<{label}}  {bars}  {reach}", run.exclusion)
+    return marked(f"  {run.label}  {bars}  {reach}", run.exclusion)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rlx.table import DIFFERS, Cell, Column, Table
 
@@ -28,14 +28,14 @@ def fitted(table: Table, width: int) -> RenderableType:
 
     below = not _fits(table, width, below=False)
     columns = _shown_columns(table.columns, width, below)
-    drawn = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
-    drawn.title, drawn.title_justify, drawn.title_style = Text(table.caption) if table.caption else None, "left", "bold"
+    # Text: what others wrote is no markup.
+    caption = Text(table.caption) if table.caption else None
+    drawn = RichTable(
+        title=caption, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, _GAP, 0, 0)
+    )
     for column in columns:
-        # Text: a heading is no markup either.
-        heading = Text(column.heading)
-        drawn.add_column(
-            heading, no_wrap=not column.flows, overflow="fold", justify="right" if column.right else "left"
-        )
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        drawn.add_column(Text(column.heading), no_wrap=not column.flows, overflow="fold", justify=justify)
     for row in Table(columns).rows:
         drawn.add_row(*(_text(cell, below) for cell in row))
     return Group(drawn, Text(f"and {table.more} more")) if table.more else drawn
