@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.sorting", "tests.engine", "tests.rig.fixtures"]
+pytest_plugins = ["tests.sorting", "tests.wording", "tests.engine", "tests.rig.fixtures"]
 
 CASES = Path(__file__).parent / "cases"
 REPOSITORY = Path(__file__).parent.parent

@@ -8,6 +8,7 @@ from typing import Any, get_type_hints
 
 import pytest
 import typer
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
@@ -48,9 +49,10 @@ def test_options_of_several_numbers_are_those_that_say_so(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(LEAVES))
-def test_each_command_shows_its_examples(name: str) -> None:
+def test_each_command_shows_its_examples(name: str, wording: SnapshotAssertion) -> None:
     shown = CliRunner().invoke(command_line(), [*name.split(), "--help"]).stdout
     assert [line.strip() for line in shown.splitlines() if line.strip() in EXAMPLES[name]] == list(EXAMPLES[name])
+    assert shown == wording
 
 
 @pytest.mark.parametrize("group", sorted({name.split()[0] for name in LEAVES if " " in name}))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.evidence.charges.composed_settings import setting_mismatches
@@ -83,17 +84,17 @@ def verdict_of(folder: Path, tmp_path: Path) -> tuple[Verdict, Evidence]:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_verdict(folder: Path, tmp_path: Path) -> None:
+def test_verdict(folder: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     verdict, _ = verdict_of(folder, tmp_path)
     seen: dict[str, Any] = {
         "status": verdict.status,
         "ids": [finding.id for finding in verdict.findings],
-        "sentence": verdict.sentence,
         "noise": verdict.noise,
     }
     if verdict.dissent:
         seen["dissent"] = True
     assert seen == json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    assert verdict.sentence == wording
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

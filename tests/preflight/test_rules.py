@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
@@ -49,16 +50,14 @@ def found_on_a_host(recipe: Recipe, model: str) -> Installation:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_findings_are_as_recorded(folder: Path) -> None:
-    found = findings_of(folder / "recipe.yaml")
-    shown = [
-        {"id": one.id, "severity": one.severity.value, "message": one.message, "fix": one.fix}
-        for one in sorted(found, key=lambda one: (one.id, one.message))
-    ]
+def test_findings_are_as_recorded(folder: Path, wording: SnapshotAssertion) -> None:
+    found = sorted(findings_of(folder / "recipe.yaml"), key=lambda one: (one.id, one.message))
+    shown = [{"id": one.id, "severity": one.severity.value} for one in found]
     expected = folder / "expected.json"
     if os.environ.get("UPDATE_CASES"):
         expected.write_text(json.dumps(shown, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     assert shown == json.loads(expected.read_text(encoding="utf-8"))
+    assert [f"{one.id}: {one.message}\n  fix: {one.fix}" for one in found] == wording
     id, kind = folder.name.split("-")[:2]
     serious = {one.id for one in found if one.severity is not Severity.NOTE or one.id == id in NOTES}
     assert (id in serious) is (kind == "breaks")

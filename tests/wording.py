@@ -1,0 +1,37 @@
+"""What rlx says, in one place: snapshots in `tests/wording/`, one file for each module of tests that asks for them.
+
+A test compares ids, numbers, states and exit codes itself, and hands the words to `wording`. After a change of words:
+`pytest --snapshot-update PATH`, and a commit of the snapshots alone.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.amber import AmberSnapshotExtension
+
+_TESTS = Path(__file__).parent
+
+
+class Wording(AmberSnapshotExtension):
+    """Keep the snapshots of tests/evidence/test_cases.py in tests/wording/evidence-test_cases.ambr."""
+
+    @classmethod
+    def dirname(cls, *, test_location: Any) -> str:
+        return str(_TESTS / "wording")
+
+    @classmethod
+    def get_file_basename(cls, *, test_location: Any, index: Any) -> str:
+        return "-".join(Path(test_location.filepath).relative_to(_TESTS).with_suffix("").parts)
+
+    @classmethod
+    def matches_test_location(cls, *, test_location: Any, snapshot_location: str) -> bool:
+        return Path(snapshot_location).stem == cls.get_file_basename(test_location=test_location, index=0)
+
+
+@pytest.fixture
+def wording(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(Wording)
