@@ -33,6 +33,7 @@ RUN_GROUPS = $(BIN)/python -m tests.run_groups $(if $(SEED),--seed $(SEED))
 # Lint, the quick tests, and beside them, since they wait a lot, one contract each for ssh, a container, tmux, Slurm and Ray
 # and one real training of both arms.
 test: .venv/.ready rig
+	@echo "lint, the quick tests and the contracts side by side; each shows its output when it ends"
 	@$(MAKE) --no-print-directory --output-sync=target -j2 test-contracts lint test-quick
 
 test-contracts: .venv/.ready
@@ -40,6 +41,7 @@ test-contracts: .venv/.ready
 
 # Before each commit: what starts no run, no Ray and no training, and loads no engine.
 check: .venv/.ready
+	@echo "lint and the quick tests side by side; each shows its output when it ends"
 	@$(MAKE) --no-print-directory --output-sync=target -j2 lint test-quick
 
 test-quick: .venv/.ready
