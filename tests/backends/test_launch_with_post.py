@@ -65,7 +65,7 @@ def launch(recipe: MakeRecipe, tmp_path: Path) -> Launch:
             path = tmp_path / "run" / file.path
             path.parent.mkdir(exist_ok=True)
             path.write_text(file.content, encoding="utf-8")
-        places = {"RLX_RUN": "run", "RLX_RUN_DIR": str(tmp_path / "run"), "RLX_ATTEMPT_DIR": str(attempt)}
+        places = {"RLX_RUN": tmp_path.name, "RLX_RUN_DIR": str(tmp_path / "run"), "RLX_ATTEMPT_DIR": str(attempt)}
         with (attempt / "log").open("wb") as log:
             done = subprocess.run(
                 ["bash", tmp_path / "run/launch.sh"],
