@@ -8,7 +8,7 @@ Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a
 """
 
 from rlx.evidence.charges.conflicting_records import conflicts, overlaps
-from rlx.evidence.charges.probability_gap import gap_metric
+from rlx.evidence.charges.gap_test import gap_metric
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.charges.trained_on import removed
 from rlx.evidence.first_edition import with_settings_of

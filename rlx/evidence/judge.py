@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rlx.evidence.charges import (
-    accumulation,
-    applied,
-    asked,
-    composed_settings,
-    drawn,
     felt,
     followed,
-    generated_batches,
     lifted,
     perturbations,
+    probability_gap,
+    rounding_loss,
     shown_links,
     trained_on,
     watched,
-    weight_digests,
 )
-from rlx.evidence.charges import probability_gap as gap
-from rlx.evidence.charges import reached as reached_layers
-from rlx.evidence.charges import rounding_loss as survival
-from rlx.evidence.charges import unproven_grammar as grammar
-from rlx.evidence.charges import validation_precision as precision
-from rlx.evidence.charges.applied import Application, application
-from rlx.evidence.charges.completeness import completeness, reached
+from rlx.evidence.charges.check_input import Basis, CheckInput
+from rlx.evidence.charges.check_table import all_charges
 from rlx.evidence.charges.dose_response import WitnessOutcome
-from rlx.evidence.charges.noise_placement import noise_in_quiet_arm, noise_in_validation
-from rlx.evidence.charges.promised_noise import promise_of, sigma_at
-from rlx.evidence.grammars import grammars
+from rlx.evidence.charges.gap_test import GapTest
+from rlx.evidence.charges.noise_by_step import Application
+from rlx.evidence.charges.promised_noise import sigma_at
+from rlx.evidence.charges.run_end import reached
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
-from rlx.evidence.unplanned import without_recipe
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, without_evidence
-from rlx.plan import Expectations, Link, NoiseSchedule, RunState
+from rlx.plan import Expectations, NoiseSchedule, RunState
 from rlx.plan.verdict_rules import RULES, is_made
 
 _ORDER = tuple(VerdictStatus)
@@ -62,42 +52,19 @@ def judge(
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
         return without_evidence(evidence.missing, rules)
-    noise, over = expectations.noise, state.is_terminal
-    found: Application | None = None
-    if noise is None:
-        about_noise = list(noise_in_quiet_arm(evidence))
-        if expectations.watch is not None:
-            about_noise += watched.charges(evidence, expectations.watch)
-        seen = _no_noise(evidence, expectations, arm)
-    else:
-        found = application(evidence, noise)
-        test = gap.gap_test(evidence, found, control_gap, expectations.witness)
-        about_noise = [
-            *_about_records(evidence, noise, found, finished=state is RunState.FINISHED, has_recipe=has_recipe),
-            *accumulation.charges(evidence, found, control_gap, expectations.witness),
-            *_about_gap(evidence, expectations, noise, found, test, over=over),
-        ]
-        seen = _cell(found, begun=bool(evidence.metrics))
-    trained = trained_on.charges(evidence, expectations, found, over=over, control=control_removed)
-    about_end = completeness(evidence, expectations, state, planned=has_recipe)
-    about_settings = composed_settings.charges(evidence, over=over)
-    charges = [*about_settings, *about_noise, *trained, *_about_values(evidence, expectations), *about_end]
-    charges = _ordered([*charges, *([] if has_recipe else [without_recipe(expectations)])], rules)
+    basis = Basis.RECIPE if has_recipe else Basis.NOISE
+    given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed)
+    charges = _ordered(all_charges(given), rules)
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
-    elif noise is None or found is None:
+    elif given.noise is None:
         story = _quiet_story(evidence, expectations)
     else:
-        story = _noise_story(evidence, noise, found, test, trained_on.sentence(evidence, found, expectations))
+        story = _noise_story(given, *given.noise)
+    seen = _noise_cell(given, arm)
     dissent = any(charge.dissent for charge in charges)
     return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent, rules)
-
-
-def _about_values(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
-    yield from precision.charges(evidence)
-    yield from grammar.charges(evidence)
-    yield from generated_batches.charges(evidence, expectations.batches)
 
 
 def _ordered(charges: Iterable[Charge], rules: int) -> list[Charge]:
@@ -110,46 +77,10 @@ def _weight(charge: Charge) -> tuple[int, bool]:
     return _ORDER.index(charge.status), not charge.dissent
 
 
-def _about_records(
-    evidence: Evidence, noise: NoiseSchedule, found: Application, *, finished: bool, has_recipe: bool
-) -> Iterator[Charge]:
-    """Charge what the records of the noise, and what the engine made of it, say against the run."""
-    yield from noise_faults(evidence, found)
-    yield from asked.charges(evidence, noise, found)
-    yield from applied.charges(found, finished=finished)
-    yield from followed.charges(evidence, noise, found)
-    yield from reached_layers.charges(evidence, noise, found)
-    yield from drawn.charges(evidence, noise, found)
-    yield from perturbations.charges(noise, found)
-    yield from shown_links.charges(noise, has_recipe=has_recipe)
-    yield from survival.charges(found)
-    yield from noise_in_validation(evidence, noise)
-    yield from weight_digests.charges(evidence)
-    yield from felt.charges(evidence, noise, found)
-    yield from lifted.charges(evidence, noise)
-
-
-def _about_gap(
-    evidence: Evidence,
-    expectations: Expectations,
-    noise: NoiseSchedule,
-    found: Application,
-    test: gap.GapTest,
-    *,
-    over: bool,
-) -> Iterator[Charge]:
-    """Charge what the gap says. It may say nothing where the probe shows the noise: small ones do not reach it."""
-    promise = promise_of(noise)
-    can_be_felt = not promise.links or promise.promises(Link.FELT)
-    if found.effective and can_be_felt:
-        must_speak = over and not felt.is_shown(evidence, found)
-        yield from gap.charges(evidence, test, expectations.reports_witness, over=must_speak)
-
-
-def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
-    """Faults of forks that their own lines give away, so that a verdict names the cause."""
-    for each in grammars(evidence.backend):
-        yield from each.noise_faults(evidence, found)
+def _noise_cell(given: CheckInput, arm: str) -> str:
+    if given.noise is None:
+        return _no_noise(given.evidence, given.expectations, arm)
+    return _cell(given.noise.application, begun=bool(given.evidence.metrics))
 
 
 def _no_noise(evidence: Evidence, expectations: Expectations, arm: str) -> str:
@@ -195,9 +126,8 @@ def _quiet_story(evidence: Evidence, expectations: Expectations) -> str:
     return f"{none}; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
 
 
-def _noise_story(
-    evidence: Evidence, noise: NoiseSchedule, found: Application, test: gap.GapTest, trained: Iterable[str]
-) -> str:
+def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, test: GapTest) -> str:
+    evidence = given.evidence
     first, last = found.effective[0], found.effective[-1]
     parts = [
         f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
@@ -205,13 +135,13 @@ def _noise_story(
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
         *followed.sentence(noise, found),
         *perturbations.sentence(noise),
-        *survival.sentence(found),
-        *trained,
+        *rounding_loss.sentence(found),
+        *trained_on.sentence(evidence, found, given.expectations),
         "validations noisy as declared"
         if noise.in_validation
         else lifted.sentence(evidence, len(validated_steps(evidence, None))),
         *felt.sentence(evidence),
-        *([gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
+        *([probability_gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
         *shown_links.sentence(noise),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]

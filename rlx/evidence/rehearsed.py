@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.evidence.charges import trained_on
-from rlx.evidence.charges.probability_gap import gaps_of
+from rlx.evidence.charges.gap_test import gaps_of
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.diagnosis import Hit
 from rlx.evidence.grammars import grammars

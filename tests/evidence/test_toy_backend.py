@@ -13,7 +13,7 @@ from rlx.compare.difference_areas import Area, area_of
 from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.pace import pace
 from rlx.evidence import Evidence, Totals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
-from rlx.evidence.charges.probability_gap import gap_metric
+from rlx.evidence.charges.gap_test import gap_metric
 from rlx.evidence.diagnosis import Quiet, collapses, signatures, stalls
 from rlx.plan import Expectations, NoiseSchedule, RunState
 from rlx.runs.judging.parser_cache import ParsedFiles

@@ -17,9 +17,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.dose_response import ALPHA, shows
-from rlx.evidence.charges.probability_gap import gaps_of, least_gap
+from rlx.evidence.charges.gap_test import gaps_of, least_gap
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.charges.rank_test import p_larger
 from rlx.evidence.log_grammar import CLEAN, NOISY
@@ -31,12 +32,13 @@ _Z = 2.326  # one-sided 99 % of the normal distribution
 _RESTORE = "use a version that restores clean weights before each noise (cfb21db5), or aqn.provider: payload"
 
 
-def charges(
-    evidence: Evidence, found: Application, control: Mapping[int, float] | None = None, witness: str = ""
-) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    if given.noise is None:
+        return
+    found = given.noise.application
     yield from _not_restored(found)
     if not found.is_adaptive:  # there sigma falls where the gap is large
-        yield from _stays_while_sigma_falls(evidence, found, control, witness)
+        yield from _stays_while_sigma_falls(given.evidence, found, given.control_gap, given.expectations.witness)
 
 
 def _not_restored(found: Application) -> Iterator[Charge]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 
-from rlx.evidence.charges.promised_noise import planned_sigmas, same_sigma, sigma_at, training_steps
-from rlx.evidence.run_evidence import LOG, ROLLOUT, Evidence, NoiseEvent
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
+from rlx.evidence.charges.promised_noise import same_sigma, sigma_at
+from rlx.evidence.run_evidence import LOG, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
-from rlx.plan import NoiseSchedule
+from rlx.plan import RunState
 
 _CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
 _CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
@@ -19,80 +19,14 @@ _LOST = "lines of the record are lost, it may have stood there"
 _UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
 
 
-@dataclass(frozen=True)
-class Application:
-    """The noise on rollout weights, by step, beside what was planned.
-
-    `sigmas[s - 1]` is the plan for step s; `due` are the logged steps that were promised noise, `quiet` those
-    promised none. `events` are the syncs whose step is known; `unplaced` the applications whose step is not. `unread`:
-    the largest sigma in lines whose wording rlx does not know. `has_lost_lines`: of the payload's own record.
-    `is_adaptive`: sigma follows a measurement, so that it is no dose that the run was given.
-    """
-
-    sigmas: tuple[float, ...]
-    due: tuple[int, ...]
-    quiet: tuple[int, ...]
-    events: Mapping[int, Sequence[NoiseEvent]]
-    unplaced: tuple[NoiseEvent, ...]
-    unread: float = 0.0
-    has_lost_lines: bool = False
-    is_adaptive: bool = False
-
-    @cached_property
-    def noisy(self) -> tuple[int, ...]:
-        """Due steps at which noise reached some layer."""
-        return tuple(step for step in self.due if any(event.is_noisy for event in self.at(step)))
-
-    @cached_property
-    def effective(self) -> tuple[int, ...]:
-        """Due steps at which some weight still differed after rounding."""
-        return tuple(step for step in self.due if any(event.had_effect for event in self.at(step)))
-
-    @cached_property
-    def recorded(self) -> tuple[tuple[int, NoiseEvent], ...]:
-        """Noise on rollout weights that the payload itself wrote down, with its step, by step."""
-        return tuple((step, event) for step, event in _all(self) if event.is_noisy and event.source != LOG)
-
-    def at(self, step: int) -> Sequence[NoiseEvent]:
-        return self.events.get(step, ())
-
-    def last_effect(self) -> NoiseEvent:
-        """The latest event that changed a weight. Raises IndexError where there is none."""
-        return [event for event in self.at(self.effective[-1]) if event.had_effect][-1]
-
-    def strength(self, step: int) -> float:
-        """The noise that arrived at a step: its effective standard deviation where counted, else sigma."""
-        effects = [event for event in self.at(step) if event.had_effect]
-        return max(event.sigma if event.effective_std is None else event.effective_std for event in effects)
-
-
-def application(evidence: Evidence, noise: NoiseSchedule) -> Application:
-    """Sort the evidence by step."""
-    sigmas = planned_sigmas(noise, evidence)
-    steps = training_steps(evidence)
-    events: dict[int, list[NoiseEvent]] = defaultdict(list)
-    for event in evidence.noise:
-        if event.phase == ROLLOUT and event.step is not None and event.step <= len(sigmas):
-            events[event.step].append(event)
-    return Application(
-        sigmas=sigmas,
-        due=tuple(step for step in steps if sigma_at(sigmas, step) > 0),
-        quiet=tuple(step for step in steps if step <= len(sigmas) and sigma_at(sigmas, step) == 0),
-        events=events,
-        unplaced=tuple(event for event in evidence.noise if event.step is None),
-        unread=max((said.sigma for said in evidence.announced if said.step is None and said.sigma > 0), default=0.0),
-        has_lost_lines=any(count.lost for count in evidence.records),
-        is_adaptive=noise.adaptive is not None,
-    )
-
-
-def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
-    """Charge everything wrong with noise on rollouts. Nothing is due in the first stage, which is free of noise.
-
-    `finished`: the run ended by itself, so that what was not due until now never will be.
-    """
+def check(given: CheckInput) -> Iterator[Charge]:
+    """Charge everything wrong with noise on rollouts. Nothing is due in the first stage, which is free of noise."""
+    if given.noise is None:
+        return
+    found = given.noise.application
     yield from _zero_layers(found)
-    if finished and not found.due:
+    # What was not due until the run ended by itself never will be.
+    if given.state is RunState.FINISHED and not found.due:
         yield invalid("RLX601", "no noise was applied: the run ended before the first step that should have it")
     elif found.due and not found.noisy:
         yield from _nothing_applied(found)
@@ -104,12 +38,8 @@ def charges(found: Application, *, finished: bool) -> Iterator[Charge]:
     yield from _other_layers(found)
 
 
-def _all(found: Application) -> Iterator[tuple[int, NoiseEvent]]:
-    return ((step, event) for step in sorted(found.events) for event in found.events[step])
-
-
 def _zero_layers(found: Application) -> Iterator[Charge]:
-    placed = [step for step, event in _all(found) if event.layers == 0 and event.sigma != 0]
+    placed = [step for step, event in found.all_events() if event.layers == 0 and event.sigma != 0]
     unplaced = [event for event in found.unplaced if event.layers == 0]
     if placed or unplaced:
         where = f" at {at_steps(placed)}" if placed else f" ({counted(len(unplaced), 'line')})"
@@ -144,7 +74,7 @@ def _nothing_applied(found: Application) -> Iterator[Charge]:
 
 def _missing(found: Application) -> Iterator[Charge]:
     """Charge steps at which a process that spoke elsewhere had no noise. One that never speaks is told by RLX672."""
-    processes = {event.process.place: event.process for _, event in _all(found)}
+    processes = {event.process.place: event.process for _, event in found.all_events()}
     missing = {step: sorted(processes.keys() - _disturbed(found.at(step))) for step in found.due}
     bare = [step for step, lacking in missing.items() if lacking]
     if not bare:
@@ -152,7 +82,7 @@ def _missing(found: Application) -> Iterator[Charge]:
     lacking = sorted({place for step in bare for place in missing[step]})
     who = "" if len(processes) == 1 else f" on {'; '.join(str(processes[place]) for place in lacking)}"
     message = f"no noise at {at_steps(bare)}{who}, where it was due"
-    if any(event.folded for _, event in _all(found)):
+    if any(event.folded for _, event in found.all_events()):
         yield unverified("RLX604", f"{message}; {_FOLDED}", _UNFOLD, bare[0])
     elif found.has_lost_lines:
         yield unverified("RLX604", f"{message}; {_LOST}", _CHECK_SCHEDULE, bare[0])
@@ -167,7 +97,7 @@ def _disturbed(events: Sequence[NoiseEvent]) -> set[tuple[int, int, int]]:
 
 def _taken_off(found: Application) -> Iterator[Charge]:
     """Charge steps whose last sync in some process brought clean weights, after one that added noise."""
-    last = {(step, event.process.place): event for step, event in _all(found) if event.source != LOG}
+    last = {(step, event.process.place): event for step, event in found.all_events() if event.source != LOG}
     bare = [
         step
         for (step, place), event in last.items()
@@ -185,7 +115,7 @@ def _taken_off(found: Application) -> Iterator[Charge]:
 def _wrong_sigma(found: Application) -> Iterator[Charge]:
     wrong = {
         step: event.sigma
-        for step, event in _all(found)
+        for step, event in found.all_events()
         if event.is_noisy
         and (due := sigma_at(found.sigmas, step)) > 0
         and not same_sigma(event.sigma, due, printed=event.source == LOG)
@@ -203,7 +133,7 @@ def _wrong_sigma(found: Application) -> Iterator[Charge]:
 
 def _other_layers(found: Application) -> Iterator[Charge]:
     """One schedule and one set of targets give the same layers at every step. Which count is right is not known."""
-    seen = [(step, event) for step, event in _all(found) if event.is_noisy]
+    seen = [(step, event) for step, event in found.all_events() if event.is_noisy]
     counts: dict[tuple[int, str], Counter[int]] = defaultdict(Counter)
     for _, event in seen:
         counts[event.replica, event.kind][event.layers] += 1
@@ -221,6 +151,6 @@ def _other_layers(found: Application) -> Iterator[Charge]:
 
 
 def _where_none_may_be(found: Application) -> Iterator[Charge]:
-    noisy = [step for step, event in _all(found) if event.is_noisy and sigma_at(found.sigmas, step) == 0]
+    noisy = [step for step, event in found.all_events() if event.is_noisy and sigma_at(found.sigmas, step) == 0]
     if noisy:
         yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage free of noise", _CHECK_SCHEDULE, noisy[0])

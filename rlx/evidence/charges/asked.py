@@ -6,21 +6,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseEvent, NoiseSettings
 from rlx.evidence.verdict import Charge, invalid, unverified
-from rlx.plan import Link, NoisePromise, NoiseSchedule
+from rlx.plan import Link, NoisePromise
 
 _TP_SIZE = "tp_size"
 _MOST_SHOWN = 4
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
-    promise = promise_of(noise)
+def check(given: CheckInput) -> Iterator[Charge]:
+    if given.noise is None:
+        return
+    evidence, promise = given.evidence, promise_of(given.noise.schedule)
     yield from other_settings(evidence, promise)
     if promise.promises(Link.ASKED):
-        yield from untold(evidence, [event for _, event in found.recorded], "the noise was drawn")
+        yield from untold(evidence, [event for _, event in given.noise.application.recorded], "the noise was drawn")
         yield from _told_in_part(evidence, promise)
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.run_evidence import BegunAttempt, Evidence
-from rlx.evidence.verdict import Charge, dissent, unverified
+from rlx.evidence.verdict import Charge, counted, dissent, remark, unverified
+from rlx.plan import Severity
 
 
-def charges(evidence: Evidence, *, launched: bool) -> Iterator[Charge]:
-    """`launched`: by rlx, which writes down why it begins an attempt."""
+def check(given: CheckInput) -> Iterator[Charge]:
+    evidence = given.evidence
     for begun in evidence.begun:
-        if begun.lineage is None and begun.loaded is None and launched:
+        if begun.lineage is None and begun.loaded is None and given.has_recipe:
             yield unverified(
                 "RLX054",
                 f"attempt {begun.attempt} was not begun by rlx, and its log names no checkpoint that it went on from",
@@ -25,6 +27,7 @@ def charges(evidence: Evidence, *, launched: bool) -> Iterator[Charge]:
         yield dissent(
             "RLX055", f"its attempts ran with different settings: {shown}{more}", "launch it again as one run"
         )
+    yield from _restarts(evidence)
 
 
 def _otherwise(begun: BegunAttempt) -> str:
@@ -37,3 +40,14 @@ def _otherwise(begun: BegunAttempt) -> str:
     if begun.first_step is not None and begun.first_step <= step:
         return f"attempt {begun.attempt} {planned}, and its first step was {begun.first_step}"
     return ""
+
+
+def _restarts(evidence: Evidence) -> Iterator[Charge]:
+    if evidence.restarts:
+        own = [f"attempt {restart.attempt}" for restart in evidence.restarts]
+        words = [
+            restart.reason if restart.reason.startswith(name) else f"{name}: {restart.reason}"
+            for name, restart in zip(own, evidence.restarts, strict=True)
+        ]
+        told = "; ".join(words[-3:])
+        yield remark("RLX710", Severity.NOTE, f"{counted(len(evidence.restarts), 'restart')}: {told}")

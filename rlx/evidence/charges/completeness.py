@@ -1,4 +1,4 @@
-"""Check that the run came to its end and that its record is whole.
+"""Check that the record of a run is whole: its steps, its validations and their rows.
 
 The plan's totals are promises and the log's are what the container really ran, so where they differ the run is held
 to the log's own number, the finding shows both, and the verdict is `unverified` at best: neither side is believed
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.evidence.charges import attempts, record_form
-from rlx.evidence.charges import item_fractions as shares
-from rlx.evidence.charges.conflicting_records import conflict_charges
-from rlx.evidence.diagnosis.endings import kills_words
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.run_end import SEE_WHY, reached, total_steps
 from rlx.evidence.grammars import core_prefixes
 from rlx.evidence.metrics import (
     core_keys,
@@ -26,58 +24,18 @@ from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, 
 from rlx.plan import Expectations, RunState, Severity
 from rlx.plan.post_metric import is_post
 
-_ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
-_SEE_WHY = "see why (rlx diagnose RUN); rlx retry RUN begins another attempt"
 _VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
 
 
-def completeness(
-    evidence: Evidence, expectations: Expectations, state: RunState, *, planned: bool = True
-) -> Iterator[Charge]:
-    """Charge what is missing from the end, the validations and the steps, and what contradicts itself.
-
-    `planned`: a recipe is behind the expectations, not only what a person said of a log.
-    """
-    yield from _state(evidence, expectations, state)
-    yield from record_form.charges(evidence)
+def check(given: CheckInput) -> Iterator[Charge]:
+    """Charge what is missing from the end, the validations and the steps."""
+    evidence, expectations, state = given.evidence, given.expectations, given.state
     if state.is_terminal:
         yield from _last_step(evidence, expectations)
     yield from _totals(evidence, expectations, state)
     yield from _metric(evidence, expectations)
     yield from _scheduled_validations(evidence, expectations)
-    yield from _rows(evidence, expectations, planned)
-    yield from shares.charges(evidence, expectations)
-    yield from _contradictions(evidence)
-    yield from conflict_charges(evidence.conflicts)
-    yield from attempts.charges(evidence, launched=planned)
-    yield from _restarts(evidence)
-
-
-def total_steps(evidence: Evidence, expectations: Expectations) -> int | None:
-    """The step at which the run ends: what it says itself, else what was planned."""
-    return evidence.total_steps or expectations.total_steps
-
-
-def reached(evidence: Evidence, expectations: Expectations) -> str:
-    """`step 7 of 20`."""
-    total = total_steps(evidence, expectations)
-    return f"step {evidence.last_step}" + (f" of {total}" if total else "")
-
-
-def _state(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
-    where = reached(evidence, expectations)
-    if not state.is_terminal:
-        yield incomplete("RLX906", f"interim: the run is {state}, {where}", "wait for its end")
-    if state in _ENDS:
-        why = _short_of_memory(evidence, state)
-        yield incomplete(_ENDS[state], f"the run {_ended(state)} after {where}{why}", _SEE_WHY)
-
-
-def _short_of_memory(evidence: Evidence, state: RunState) -> str:
-    """What the kernel did while it ran; of a run that somebody stopped, it is not why it ended."""
-    if state is RunState.STOPPED or not evidence.memory_kills:
-        return ""
-    return f"; {kills_words(evidence.memory_kills)} (rlx diagnose: RLX888)"
+    yield from _rows(evidence, expectations, given.has_recipe)
 
 
 def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
@@ -85,7 +43,7 @@ def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charg
     if total is None:
         return
     if evidence.last_step < total:
-        yield incomplete("RLX701", f"the last step was not reached: {where}", _SEE_WHY, evidence.last_step)
+        yield incomplete("RLX701", f"the last step was not reached: {where}", SEE_WHY, evidence.last_step)
     # Also where the plan itself leaves the last step out: a value from before the end is not the run's result.
     if expectations.validation_steps and total not in _validated(evidence, expectations):
         last = max(_validated(evidence, expectations), default=None)
@@ -93,13 +51,9 @@ def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Charg
         yield incomplete(
             "RLX702",
             f"step {total}, the last, was not validated: {seen}",
-            _SEE_WHY if is_post(expectations.metric) else _VALIDATE_LAST,
+            SEE_WHY if is_post(expectations.metric) else _VALIDATE_LAST,
             total,
         )
-
-
-def _ended(state: RunState) -> str:
-    return {RunState.FAILED: "failed", RunState.STOPPED: "was stopped"}.get(state, "was lost")
 
 
 def _totals(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Charge]:
@@ -159,31 +113,6 @@ def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iter
             f"{who} says {counted(told, 'validation row')}, the log says {own}",
             fix if planned else f"take it in again with --val-size {own}, or without",
         )
-
-
-def _contradictions(evidence: Evidence) -> Iterator[Charge]:
-    if not evidence.disagreements:
-        return
-    first = evidence.disagreements[0]
-    (one, other), (value, other_value) = first.sources, first.values
-    yield unverified(
-        "RLX709",
-        f"{counted(len(evidence.disagreements), 'contradiction')} in the metrics; first: "
-        f"{first.key} at step {first.step} is {value:g} in {one} and {other_value:g} in {other}",
-        "did two runs write to one file?",
-        first.step,
-    )
-
-
-def _restarts(evidence: Evidence) -> Iterator[Charge]:
-    if evidence.restarts:
-        own = [f"attempt {restart.attempt}" for restart in evidence.restarts]
-        words = [
-            restart.reason if restart.reason.startswith(name) else f"{name}: {restart.reason}"
-            for name, restart in zip(own, evidence.restarts, strict=True)
-        ]
-        told = "; ".join(words[-3:])
-        yield remark("RLX710", Severity.NOTE, f"{counted(len(evidence.restarts), 'restart')}: {told}")
 
 
 def _validated(evidence: Evidence, expectations: Expectations) -> list[int]:

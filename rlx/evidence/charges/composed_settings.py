@@ -13,7 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.verdict import Charge, invalid
 from rlx.yaml_reader.hydra import read_scalar
 from rlx.yaml_reader.hydra_words import REMOVED, bare_key
@@ -24,10 +24,10 @@ _ABSENT = object()
 _FUNCTION = re.compile(r"[A-Za-z_]\w*\(.*\)", re.DOTALL)
 
 
-def charges(evidence: Evidence, *, over: bool) -> Iterator[Charge]:
-    """`over`: the run has ended. Before its first step the file may not be written to its end."""
-    found = evidence.setting_mismatches
-    if found and (over or evidence.metrics):
+def check(given: CheckInput) -> Iterator[Charge]:
+    """Charge other settings, but not before the first step: the file may not be written to its end."""
+    found = given.evidence.setting_mismatches
+    if found and (given.state.is_terminal or given.evidence.metrics):
         more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield invalid(
             "RLX644",

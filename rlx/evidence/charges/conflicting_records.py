@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.metrics import is_validation, metric_names, series
 from rlx.evidence.reading.timeline import RESUMED, disagreements_of
 from rlx.evidence.run_evidence import Disagreement, Evidence
@@ -46,8 +47,9 @@ def _weight(found: Disagreement) -> tuple[bool, tuple[str, str], str, int]:
     return not is_validation(found.key), found.sources, found.key, found.step
 
 
-def conflict_charges(found: Sequence[Disagreement]) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """One finding for each pair of records, with both values of the first steps."""
+    found = given.evidence.conflicts
     for sources in dict.fromkeys(each.sources for each in found):
         own = [each for each in found if each.sources == sources]
         first = [each for each in own if each.key == own[0].key]

@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.reading.run_files import is_number
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
@@ -26,7 +27,10 @@ _SMALLEST, _LARGEST = 1e-30, 1e30
 Draw = tuple[int, int, int]  # replica, step, and which draw of that step
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    if given.noise is None:
+        return
+    evidence, (noise, found, _) = given.evidence, given.noise
     yield from _other_noise(evidence)
     yield from _same_noise(evidence, noise)
     yield from _other_size(evidence, noise, found)

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark, unverified
@@ -70,8 +71,11 @@ def _share(events: Sequence[NoiseEvent]) -> float | None:
     return max((count / (event.elements or 1) for count, event in zip(counts, events, strict=True)), default=None)
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge what the probe says of noise, and its silence where the plan promises one."""
+    if given.noise is None:
+        return
+    evidence, (noise, found, _) = given.evidence, given.noise
     rollouts = looks(evidence, ROLLOUT)
     if promise_of(noise).probed:
         yield from _silent(rollouts, noise, found)

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import is_resumed, sigma_at
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of, series
@@ -33,11 +34,12 @@ class _Heard:
     unproven: list[int] = field(default_factory=list)
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge measurements that are not those of the log, or that never reached the noise."""
-    if noise.adaptive is None:
+    if given.noise is None or (adaptive := given.noise.schedule.adaptive) is None:
         return
-    metric = metric_of(evidence, ROLES[noise.adaptive.target])
+    evidence, found = given.evidence, given.noise.application
+    metric = metric_of(evidence, ROLES[adaptive.target])
     logged = series(evidence, metric)
     heard = _heard(found, logged)
     if heard.other:

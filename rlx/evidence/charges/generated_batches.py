@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, metric_of, series
-from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, unverified
-from rlx.plan import BatchesAStep
 
 
-def charges(evidence: Evidence, promised: BatchesAStep | None) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge steps that say nothing of their batches, or were filled with fewer or more than can be."""
+    evidence, promised = given.evidence, given.expectations.batches
     if promised is None:
         return
     name = metric_of(evidence, Role.GENERATED_BATCHES)

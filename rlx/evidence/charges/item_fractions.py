@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.metrics import (
     core_keys,
     core_metric,
@@ -33,7 +34,8 @@ _EXACT = 1e-9
 _IS_IT = "is the validation set really of that size, and the metric right or wrong per answer?"
 
 
-def charges(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    evidence, expectations = given.evidence, given.expectations
     promised, logged = row_counts(evidence, expectations, core_metric(evidence, expectations) or expectations.metric)
     if rows := logged or promised:
         yield from _answers(evidence, expectations, rows)

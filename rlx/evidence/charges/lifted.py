@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.evidence.charges import felt
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import planned_sigmas, promise_of, sigma_at
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import VALIDATION, Evidence, NoiseEvent
@@ -16,8 +17,11 @@ from rlx.evidence.verdict import Charge, at_steps, dissent, invalid, unverified
 from rlx.plan import Link, NoisePromise, NoiseSchedule
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge validations on other weights than declared. Nothing for records without digests and probe."""
+    if given.noise is None:
+        return
+    evidence, noise = given.evidence, given.noise.schedule
     if noise.in_validation:
         yield from _declared(evidence, noise)
     else:

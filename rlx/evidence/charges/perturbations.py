@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.run_evidence import LOG
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
 from rlx.plan import NoiseSchedule
@@ -13,11 +14,12 @@ from rlx.plan import NoiseSchedule
 _CHECK = "does the rollout change its noise between the answers of a group?"
 
 
-def charges(noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge steps at which draws are missing, or gave another number of answers than the others."""
-    planned = range(noise.perturbations)
-    if noise.perturbations == 1:
+    if given.noise is None or given.noise.schedule.perturbations == 1:
         return
+    noise, found, _ = given.noise
+    planned = range(noise.perturbations)
     answers = {step: _answers(found, step) for step in found.noisy}
     few = {step: by_draw for step, by_draw in answers.items() if by_draw.keys() != set(planned)}
     if few:

@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseSettings
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
@@ -18,7 +19,10 @@ _CHECK_LAYERS = "which modules does the rollout's model have? rlx plan RECIPE na
 _MOST_SHOWN = 3
 
 
-def charges(evidence: Evidence, noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    if given.noise is None:
+        return
+    evidence, (noise, found, _) = given.evidence, given.noise
     promise = promise_of(noise)
     if promise.promises(Link.REACHED) and found.noisy:
         yield from _silent(found, promise)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.metrics import forms, is_validation
 from rlx.evidence.reading.timeline import RESUMED, WENT_BACK
 from rlx.evidence.run_evidence import Evidence, Restart
@@ -12,7 +13,8 @@ from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, unverifi
 _OWN_FILE = "give each run a log of its own"
 
 
-def charges(evidence: Evidence) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    evidence = given.evidence
     yield from _gaps(evidence)
     yield from _two_runs(evidence)
     yield from _torn(evidence)

@@ -13,7 +13,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, percent, remark, unverified
 from rlx.plan import Severity
@@ -69,7 +70,10 @@ def _mean_root(parts: Sequence[tuple[int, float]]) -> float:
     return math.sqrt(sum(count * (value * value) for count, value in parts) / sum(count for count, _ in parts))
 
 
-def charges(found: Application) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    if given.noise is None:
+        return
+    found = given.noise.application
     if found.noisy and not found.effective:
         yield invalid(
             "RLX607",

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.verdict import Charge, remark
 from rlx.plan import Link, NoiseSchedule, Severity
 
 
-def charges(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Remark on links that were never promised, so that every output names them; of what was shown it says nothing."""
-    for words in _links(noise, has_recipe=has_recipe):
+    if given.noise is None:
+        return
+    for words in _links(given.noise.schedule, has_recipe=given.has_recipe):
         what = f"at most this can be shown of the noise: {words}"
         yield remark("RLX679", Severity.NOTE, what, "aqn.provider: payload, with a rollout that rlx can probe")
 

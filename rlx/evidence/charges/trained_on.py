@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from statistics import mean, median
 
 from rlx.evidence.charges import other_filters, training_signal
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, metric_of, series
 from rlx.evidence.run_evidence import Evidence
@@ -46,33 +47,23 @@ class Rejection:
         return {step: share - self.usual[step] for step, share in self.taken.items() if step in self.usual}
 
 
-def charges(
-    evidence: Evidence,
-    expectations: Expectations,
-    found: Application | None,
-    *,
-    over: bool,
-    control: Mapping[int, float] | None = None,
-) -> Iterator[Charge]:
-    """Charge a training that did not take place, or that left the noisy samples out.
-
-    `found`: the noise of the run; None for an arm without any. `control`: the share that was removed at each step of a
-    control under the same correction. `over`: the run has ended; before that, a later step may be a sound one.
-    """
-    yield from training_signal.charges(evidence, expectations, over=over)
-    if found is not None and found.effective and expectations.noise is not None:
-        rejection = rejected(evidence, found, control)
-        if rejection.taken:
-            beside = other_filters.beside(evidence, rejection.taken)
-            yield from _rejected(rejection, 1 - expectations.noise.min_trained_share, beside)
-        elif _kind(expectations) or removed(evidence):
-            yield unverified(
-                "RLX652",
-                f"nothing shows what the rejection{_kind(expectations)} left of the noisy samples: "
-                f"{metric_of(evidence, Role.REJECTED_SAMPLES) or 'their share'} is not logged",
-                "use a version of the back-end that logs it, or no rejection",
-                found.effective[0],
-            )
+def check(given: CheckInput) -> Iterator[Charge]:
+    """Charge a training that left the noisy samples out."""
+    if given.noise is None or not given.noise.application.effective:
+        return
+    evidence, expectations, (noise, found, _) = given.evidence, given.expectations, given.noise
+    rejection = rejected(evidence, found, given.control_removed)
+    if rejection.taken:
+        beside = other_filters.beside(evidence, rejection.taken)
+        yield from _rejected(rejection, 1 - noise.min_trained_share, beside)
+    elif _kind(expectations) or removed(evidence):
+        yield unverified(
+            "RLX652",
+            f"nothing shows what the rejection{_kind(expectations)} left of the noisy samples: "
+            f"{metric_of(evidence, Role.REJECTED_SAMPLES) or 'their share'} is not logged",
+            "use a version of the back-end that logs it, or no rejection",
+            found.effective[0],
+        )
 
 
 def removed(evidence: Evidence) -> dict[int, float]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.diagnosis.collapse import collapses, validation_collapses
 from rlx.evidence.log_grammar import Role
@@ -27,12 +28,11 @@ _LOST_NUMBERS = "a lower learning rate or stricter clipping; float32 where bfloa
 _FEW = 0.05
 
 
-def charges(evidence: Evidence, expectations: Expectations, *, over: bool) -> Iterator[Charge]:
-    """Charge steps without anything to learn, and remark on what else went wrong in the training.
-
-    `over`: the run has ended; before that, a later step may be sound.
-    """
-    yield from _not_finite(evidence, expectations, over)
+def check(given: CheckInput) -> Iterator[Charge]:
+    """Charge steps without anything to learn, and remark on what else went wrong in the training."""
+    # Before the run has ended, a later step may be sound.
+    evidence, over = given.evidence, given.state.is_terminal
+    yield from _not_finite(evidence, given.expectations, over)
     yield from _others_not_finite(evidence)
     if over:
         yield from _no_gradient(evidence)

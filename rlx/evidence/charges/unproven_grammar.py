@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.grammars import grammars
-from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, unverified
 
 
-def charges(evidence: Evidence) -> Iterator[Charge]:
-    if evidence.unproven:
-        grep = next((each.unproven_grep for each in grammars() if each.unproven == evidence.unproven), "")
+def check(given: CheckInput) -> Iterator[Charge]:
+    if unproven := given.evidence.unproven:
+        grep = next((each.unproven_grep for each in grammars() if each.unproven == unproven), "")
         fix = "hold some values against the log by eye: rlx logs RUN" + (f" --grep {grep}" if grep else "")
-        yield unverified("RLX724", evidence.unproven, fix)
+        yield unverified("RLX724", unproven, fix)

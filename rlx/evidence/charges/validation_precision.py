@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.grammars import grammars
-from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, remark
 from rlx.plan import Severity
 
 
-def charges(evidence: Evidence) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
+    evidence = given.evidence
     said = ((each.precision, evidence.settings) for each in grammars(evidence.backend))
     found = ((precision.trained_in(settings), precision.validated_in(settings)) for precision, settings in said)
     trained, validated = next((both for both in found if all(both)), ("", ""))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.evidence.charges import asked, felt, lifted, reached, weight_digests
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.run_evidence import LOG, ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, invalid, unverified
@@ -19,8 +20,11 @@ from rlx.plan import NoiseProcess, NoisePromise
 _WHAT_WRITES = "what writes to the rollout's weights: a fork with noise of its own, or a payload of another arm?"
 
 
-def charges(evidence: Evidence, promise: NoisePromise) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge noise that was seen, and looks that were promised and not taken. Noise that records name is not told."""
+    evidence, promise = given.evidence, given.expectations.watch
+    if given.noise is not None or promise is None:
+        return
     events = digested(evidence)
     yield from asked.other_settings(evidence, promise)
     yield from _changed(events)

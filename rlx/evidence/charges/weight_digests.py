@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, dissent
 
 
-def charges(evidence: Evidence) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Charge what contradicts itself. Nothing for records without digests."""
-    events = [event for event in evidence.noise if event.digest_after]
+    if given.noise is None:
+        return
+    events = [event for event in given.evidence.noise if event.digest_after]
     yield from _miscounted(events)
     yield from _not_left_standing(events)
-    yield from unlike(evidence, events)
+    yield from unlike(given.evidence, events)
 
 
 def _miscounted(events: list[NoiseEvent]) -> Iterator[Charge]:

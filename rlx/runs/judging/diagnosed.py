@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log, with_configuration
-from rlx.evidence.charges import training_signal
-from rlx.evidence.charges import unproven_grammar as grammar
+from rlx.evidence.charges import training_signal, unproven_grammar
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
@@ -92,7 +92,9 @@ def diagnose_log(path: Path) -> Diagnosed:
     is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
     excerpt = _excerpt(LOCAL, str(path.absolute()))
     expectations, _ = with_configuration(NOTHING_PROMISED, evidence, read_printed_config(path))
-    found = diagnose(excerpt, None, findings=_about_values(evidence, expectations, over=True), is_short=is_short)
+    found = diagnose(
+        excerpt, None, findings=_about_values(evidence, expectations, RunState.FINISHED), is_short=is_short
+    )
     if not (evidence.metrics or _explains(found)):
         refuse_no_text(path, path)
     return Diagnosed(str(path), found, evidence)
@@ -140,13 +142,14 @@ def _findings(row: Overview) -> Iterator[Finding]:
         # What earlier attempts logged says nothing of a start.
         so_far = Evidence() if row.state is RunState.STARTING else row.evidence
         yield from stalls(so_far, row.expectations, quiet(row.observation))
-    yield from _about_values(row.evidence, row.expectations, over=row.state.is_terminal)
+    yield from _about_values(row.evidence, row.expectations, row.state)
 
 
-def _about_values(evidence: Evidence, expectations: Expectations, *, over: bool) -> Iterator[Finding]:
+def _about_values(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Finding]:
     """What the metrics show, by the rules of the verdict."""
-    charges = (*training_signal.charges(evidence, expectations, over=over), *grammar.charges(evidence))
-    yield from (charge.finding for charge in charges)
+    given = CheckInput(evidence, expectations, state)
+    for check in (training_signal.check, unproven_grammar.check):
+        yield from (charge.finding for charge in check(given))
 
 
 @cache

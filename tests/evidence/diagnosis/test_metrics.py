@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from rlx.evidence import Evidence, Totals
 from rlx.evidence.charges import training_signal
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.diagnosis import Quiet, is_stalled, stalls
-from rlx.plan import Expectations, Finding
+from rlx.plan import Expectations, Finding, RunState
 
 PLAN = Expectations(29, (20,), False, 1319, 1, "auto", None, False)
 
@@ -37,7 +38,7 @@ def training(steps: int = 60, **changed: Callable[[int], float]) -> Evidence:
 
 
 def found(evidence: Evidence) -> list[tuple[str, int | None]]:
-    charges = training_signal.charges(evidence, PLAN, over=True)
+    charges = training_signal.check(CheckInput(evidence, PLAN, RunState.FINISHED))
     return [(charge.finding.id, charge.finding.step) for charge in charges]
 
 

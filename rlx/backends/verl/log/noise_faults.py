@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rlx.evidence.charges.applied import Application
+from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid

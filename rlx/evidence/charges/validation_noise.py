@@ -1,63 +1,28 @@
-"""Check that noise was kept out of where it must not be: the arm without noise, and validation."""
+"""Check that noise was kept out of validation, or declared there."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import BUILTIN
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, remark, unverified
-from rlx.plan import NoiseSchedule, Severity
+from rlx.plan import Severity
 
 
-def noise_in_quiet_arm(evidence: Evidence) -> Iterator[Charge]:
-    """Charge noise in an arm that was planned without any."""
-    noisy = [event for event in evidence.noise if event.is_noisy]
-    if not noisy:
-        if said := _only_announced(evidence):
-            yield unverified(
-                "RLX619",
-                "this arm was planned without noise, and its log announces "
-                f"{said}, with no line that says it was added",
-                "does its recipe, or a payload left from another arm, switch AQN on?",
-            )
-        return
-    steps = [event.step for event in noisy if event.step is not None]
-    yield invalid(
-        "RLX605",
-        f"this arm was planned without noise, but {noisy[0].layers} layers got some"
-        + (f" at {at_steps(steps)}" if steps else f" ({len(noisy)} lines)"),
-        "does its recipe, or a payload left from another arm, switch AQN on?",
-        min(steps, default=None),
-    )
-
-
-def noise_that_never_came(evidence: Evidence) -> Iterator[Charge]:
-    """Charge a log without a recipe by its own words: there was to be noise, and there was none."""
-    if not any(event.is_noisy for event in evidence.noise) and (said := _only_announced(evidence)):
-        yield unverified(
-            "RLX619",
-            f"its log announces noise ({said}), with no line that says it was added: an arm without noise, it seems",
-            "take it in with --recipe, which says what was to be",
-        )
-
-
-def _only_announced(evidence: Evidence) -> str:
-    """Find noise that somebody meant to add: by a fork that fails to, or by code with words of its own."""
-    sigmas = [said.sigma for said in evidence.announced if said.sigma > 0 and (said.step or 0) <= evidence.last_step]
-    without_layers = [event.sigma for event in evidence.noise if event.sigma != 0]
-    return f"sigma {max(sigmas):g}" if sigmas else "it for 0 layers" if without_layers else ""
-
-
-def noise_in_validation(evidence: Evidence, noise: NoiseSchedule) -> Iterator[Charge]:
+def check(given: CheckInput) -> Iterator[Charge]:
     """Validation must see clean weights, unless the recipe declares otherwise (`eval.noise`).
 
     The payload records a clean sync before each validation. A fork records none and is known to leave the noise in:
     its trainer never passes `is_validation` to the rollout (zhshgmail/verl up to cfb21db5). A line "Skipping noise
     injection during validation" would not say which weights the validation used, so it proves nothing either.
     """
+    if given.noise is None:
+        return
+    evidence, noise = given.evidence, given.noise.schedule
     if noise.in_validation:
         yield from _declared(evidence)
         return

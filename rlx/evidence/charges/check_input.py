@@ -1,0 +1,73 @@
+"""The input of every check, and the protocol that every check follows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from rlx.evidence.charges.gap_test import GapTest, gap_test
+from rlx.evidence.charges.noise_by_step import Application, application
+from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.verdict import Charge
+from rlx.plan import Expectations, NoiseSchedule, RunState
+
+
+class Basis(Flag):
+    """What the expectations of a run rest on.
+
+    RECIPE: all of them on a recipe. NOISE: the noise alone was planned, without a recipe. LOG: nothing was planned, and
+    rlx launched the run, or it has ended. OPEN_LOG: nothing was planned, and a run that was started elsewhere goes on.
+    """
+
+    RECIPE = auto()
+    NOISE = auto()
+    LOG = auto()
+    OPEN_LOG = auto()
+    PLANNED = RECIPE | NOISE
+    UNPLANNED = LOG | OPEN_LOG
+
+
+class NoiseInput(NamedTuple):
+    """The planned noise of a run, and what the run shows of it."""
+
+    schedule: NoiseSchedule
+    application: Application
+    gap_test: GapTest
+
+
+@dataclass(frozen=True)
+class CheckInput:
+    """A run as its checks see it.
+
+    `control_gap`: the gap between rollout and actor of the control, by step; None without one. `control_removed`: the
+    share of samples that the same correction removed from the control, by step; None without one.
+    """
+
+    evidence: Evidence
+    expectations: Expectations
+    state: RunState
+    basis: Basis = Basis.RECIPE
+    control_gap: Mapping[int, float] | None = None
+    control_removed: Mapping[int, float] | None = None
+
+    @property
+    def has_recipe(self) -> bool:
+        return self.basis is Basis.RECIPE
+
+    @cached_property
+    def noise(self) -> NoiseInput | None:
+        """None for a run that was planned without noise."""
+        schedule = self.expectations.noise
+        if schedule is None:
+            return None
+        found = application(self.evidence, schedule)
+        return NoiseInput(schedule, found, gap_test(self.evidence, found, self.control_gap, self.expectations.witness))
+
+
+class Check(Protocol):
+    """A function `check` of a module in this package. It yields nothing for a run that it does not concern."""
+
+    def __call__(self, given: CheckInput, /) -> Iterable[Charge]: ...
