@@ -1,1 +1,1 @@
-"""The charges of a verdict, one kind a module."""
+"""The checks of a run, one module each, what several of them need, and the table of them all."""

@@ -34,14 +34,14 @@ _FEW = 0.05
 
 
 def check(given: CheckInput) -> Iterator[Charge]:
-    """Charge where the gap does not agree. It may say nothing where the probe shows the noise."""
+    """Charge where the gap does not agree with the record. Nothing where the plan cannot show noise in the engine."""
     if given.noise is None:
         return
     noise, found, test = given.noise
     promise = promise_of(noise)
     can_be_felt = not promise.links or promise.promises(Link.FELT)
     if found.effective and can_be_felt:
-        # Before the run has ended, more steps may still settle what is inconclusive now.
+        # More steps may still settle what is inconclusive now, and the probe shows noise too small for the gap.
         must_speak = given.state.is_terminal and not felt.is_shown(given.evidence, found)
         yield from _disagreement(given.evidence, test, given.expectations.reports_witness, must_speak)
 
