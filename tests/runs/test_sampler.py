@@ -36,8 +36,13 @@ class Watched:
     samplers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
+    def run(self) -> Path:
+        """Of a name that no other test has: a clean-up ends what is marked with it, wherever it was started."""
+        return self.folder / f"run-{self.supervisor.pid}"
+
+    @property
     def attempt(self) -> Path:
-        return self.folder / "run/attempts/1"
+        return self.run / "attempts/1"
 
     @property
     def usage(self) -> Usage:
@@ -51,7 +56,7 @@ class Watched:
 
     def sampled(self, kind: str, devices: str, **settings: str) -> subprocess.Popen[bytes]:
         (self.folder / "supervise.sh").write_text(with_settings(QUICK | CHEAP | settings), encoding="utf-8")
-        command = ["sh", str(self.folder / "supervise.sh"), "sample", str(self.folder / "run"), kind, devices]
+        command = ["sh", str(self.folder / "supervise.sh"), "sample", str(self.run), kind, devices]
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         self.samplers.append(subprocess.Popen(command, env={**os.environ, "PATH": path}, start_new_session=True))
         (self.attempt / "state/sampler").write_text(ident(self.samplers[-1].pid), encoding="utf-8")
@@ -64,7 +69,7 @@ class Watched:
         """What the supervisor, or the holder after it, does at the end of a run."""
         parts = supervisor.script().partition("\ncase ${1:-} in\n")[0]
         text = f'{parts}\nfind_attempt "$1"\nclean_up "$1" 0\n'
-        subprocess.run(["sh", "-s", "--", self.folder / "run"], input=text.encode(), check=True)
+        subprocess.run(["sh", "-s", "--", self.run], input=text.encode(), check=True)
 
 
 def with_settings(settings: Mapping[str, str]) -> str:
@@ -127,7 +132,7 @@ def test_the_devices_of_the_run_are_told_and_no_others(watched: Watched) -> None
 
 
 def test_memory_of_neighbours_is_told_from_that_of_the_run(watched: Watched) -> None:
-    mine = subprocess.Popen(["sleep", "300"], env={"RLX_RUN": "run", "PATH": os.environ["PATH"]})
+    mine = subprocess.Popen(["sleep", "300"], env={"RLX_RUN": watched.run.name, "PATH": os.environ["PATH"]})
     table = (TABLES / "a2-910b2-busy.txt").read_text(encoding="utf-8")
     table = table.replace("30551", f"{mine.pid:<5}").replace("30977", f"{os.getpid():<5}")
     (watched.folder / "table").write_text(table, encoding="utf-8")
@@ -217,7 +222,7 @@ def test_the_longer_a_run_is_the_rarer_are_its_samples(watched: Watched) -> None
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisors that are launched here sample at once."""
     text = with_settings(QUICK | CHEAP)
-    monkeypatch.setattr(supervisor, "script", lambda: text)
+    monkeypatch.setattr(supervisor, "script", lambda *_: text)
 
 
 @pytest.mark.usefixtures("short_pauses")
