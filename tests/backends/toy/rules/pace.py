@@ -8,7 +8,7 @@ from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, rule, warning
 
 
-@rule("TOY001", title="a hasty toy", why="it scores at most 1", fix="a lower train.lr", source="backend.py beside it")
+@rule("TOY001")
 def haste(facts: Facts) -> Iterator[Flaw]:
     if facts.recipe.train.lr > 1:
         yield warning(f"train.lr {facts.recipe.train.lr:g} is more than 1", "train.lr 1 or less", "train.lr")
