@@ -247,7 +247,7 @@ def _report(data: bytes, folder: Path) -> None:
     from rlx.runs.looking.state_report import facts_of
     from rlx.runs.run import RunRef
 
-    facts = facts_of(LOCAL, Completed(0, data, b""), 0.0)
+    facts = facts_of(LOCAL, "/r", Completed(0, data, b""), 0.0)
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
     observe(Index(folder), refs, Asked([facts], {}))
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.api.demo import variables
+from rlx.cli.frame.number_options import spelled_out
 from tests.cli.support import rlx
 from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY
@@ -29,7 +30,7 @@ def test_the_program_understands_each_command(name: str) -> None:
         if words in (["--version"], ["hosts"]):
             continue
         own = next(own for own in (" ".join(words[:2]), words[0]) if own in LEAVES)
-        LEAVES[own].make_context(own, words[len(own.split()) :])
+        LEAVES[own].make_context(own, spelled_out(words[len(own.split()) :], LEAVES[own]))
 
 
 @pytest.mark.parametrize("name", PAIRS)
