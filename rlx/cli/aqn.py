@@ -77,7 +77,12 @@ def _draw(plot: str, arms: Sequence[NoisyArm]) -> None:
 def audit(
     checkout: Annotated[Path, typer.Argument(help="Folder of a checkout that has noise code.")],
     python: Annotated[
-        str, typer.Option(metavar="PROGRAM", help="Python that has transformers, and vLLM if its model is to be tried.")
+        str,
+        typer.Option(
+            metavar="PROGRAM",
+            help="Python that has transformers, and vLLM if its model is to be tried.",
+            show_default="the Python that runs rlx",
+        ),
     ] = sys.executable,
     sources: Annotated[
         list[Path] | None,
