@@ -6,6 +6,7 @@ A test compares ids, numbers, states and exit codes itself, and hands the words 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,10 @@ class Wording(AmberSnapshotExtension):
 @pytest.fixture
 def wording(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(Wording)
+
+
+def settled(text: str, named: Mapping[str, str]) -> str:
+    """Replace each value by its name in angle brackets, longest value first."""
+    for value in sorted(named, key=len, reverse=True):
+        text = text.replace(value, f"<{named[value]}>")
+    return text

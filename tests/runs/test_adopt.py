@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.cli.adopt import parse_log
 from rlx.errors import RlxError, UsageError
@@ -24,6 +25,7 @@ from rlx.runs.adopted.foreign_log import Extent, ask_log
 from rlx.runs.session import attach_command
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
+from tests.wording import settled
 
 BASELINE = (CASES / "logs/tiny-baseline/log").read_bytes()
 AQN = (CASES / "logs/tiny-aqn/log").read_bytes()
@@ -93,7 +95,7 @@ def cut(data: bytes, after: bytes) -> int:
     return data.index(b"\n", data.index(after)) + 1
 
 
-def test_a_run_that_grows(log: Path, writer: Writer) -> None:
+def test_a_run_that_grows(log: Path, writer: Writer, wording: SnapshotAssertion) -> None:
     middle = cut(BASELINE, b"step:7 ")
     writer.write(BASELINE[:middle])
     run = adopt(log)
@@ -101,7 +103,7 @@ def test_a_run_that_grows(log: Path, writer: Writer) -> None:
     seen = row(run)
     assert (seen["state"], seen["steps_done"], seen["steps_total"]) == ("running", 7, 20)
     assert seen["verdict"]["status"] == "unverified"
-    assert "nothing says what it promised" in seen["verdict"]["sentence"]
+    assert [finding["id"] for finding in seen["verdict"]["findings"]] == ["RLX716"]
     assert f"local:{log}" in seen["detail"]
     assert seen["submitted_by"] == {}
     assert (log.stat().st_mtime_ns, log.stat().st_ino, log.stat().st_size) == (
@@ -116,20 +118,20 @@ def test_a_run_that_grows(log: Path, writer: Writer) -> None:
     age(log)
     seen = row(run)
     assert seen["state"] == "finished"
-    assert "nobody recorded how the command ended" in seen["detail"]
+    assert settled(seen["detail"], {str(log): "log"}) == wording
     assert seen["last_validation"] is not None
     assert seen["verdict"]["status"] == "unverified"
     assert (Path(seen["run_dir"]) / "latest/log").read_bytes() == BASELINE
     rlx("wait", run)
 
 
-def test_a_run_that_was_killed_is_lost(log: Path) -> None:
+def test_a_run_that_was_killed_is_lost(log: Path, wording: SnapshotAssertion) -> None:
     log.write_bytes(BASELINE[: cut(BASELINE, b"step:7 ")])
     age(log)
     run = adopt(log)
     seen = row(run)
     assert seen["state"] == "lost"
-    assert "does not show its end" in seen["detail"]
+    assert settled(seen["detail"], {str(log): "log"}) == wording
     rlx("wait", run, code=10)
 
 
@@ -143,14 +145,14 @@ def test_with_a_recipe_the_log_is_held_against_it(log: Path) -> None:
     assert {"RLX803", "RLX701"} <= {finding["id"] for finding in verdict["findings"]}
 
 
-def test_a_log_of_two_runs_is_not_judged_as_one(log: Path, writer: Writer) -> None:
+def test_a_log_of_two_runs_is_not_judged_as_one(log: Path, writer: Writer, wording: SnapshotAssertion) -> None:
     writer.write(BASELINE[: cut(BASELINE, b"step:7 ")])
     run = adopt(log, "--recipe", str(REPOSITORY / "recipes/tiny-cpu.yaml"), "--arm", "baseline")
     os.truncate(log, 0)
     writer.write(AQN)
     verdict = row(run)["verdict"]
     assert verdict["status"] == "unverified"
-    assert "nothing says that all of it is of one run" in verdict["sentence"]
+    assert settled(verdict["sentence"], {str(log): "log"}) == wording
 
 
 def sees_everybody() -> bool:
@@ -244,21 +246,22 @@ def test_a_replaced_log_loses_nothing(log: Path, writer: Writer) -> None:
     assert (folder / "attempts/2/log").read_bytes() == b"the first\nand the second\n"
 
 
-def test_a_log_that_is_gone_is_kept(log: Path, writer: Writer) -> None:
+def test_a_log_that_is_gone_is_kept(log: Path, writer: Writer, wording: SnapshotAssertion) -> None:
     writer.write(BASELINE)
     run = adopt(log)
     log.unlink()
     seen = row(run)
     assert seen["state"] == "finished"
-    assert "the log is gone" in seen["detail"]
+    assert settled(seen["detail"], {str(log): "log"}) == wording
     assert seen["steps_done"] == 20
 
 
-def test_once_is_enough(log: Path) -> None:
+def test_once_is_enough(log: Path, wording: SnapshotAssertion) -> None:
     log.write_bytes(BASELINE)
     age(log)
     run = adopt(log)
-    assert f"adopted already, as {run}" in rlx("adopt", f"local:{log}", "--name", "again", code=2).stderr
+    refused = rlx("adopt", f"local:{log}", "--name", "again", code=2).stderr
+    assert run in refused and settled(refused, {run: "run", str(log): "log"}) == wording
     # The next run has gone to the same file: that is another one, and the first stays what it was.
     log.write_bytes(AQN)
     other = adopt(log, name="again")
@@ -291,17 +294,18 @@ def test_logs(log: Path, writer: Writer) -> None:
     assert following.returncode == 0
 
 
-def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path) -> None:
+def test_nothing_of_it_is_stopped(log: Path, writer: Writer, tmp_path: Path, wording: SnapshotAssertion) -> None:
     writer.write(b"one\n")
     run = adopt(log)
     refused = rlx("stop", run, code=2).stderr
-    assert "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing" in refused
-    assert f"fix: end it on local as it was started there; rlx status {run} then shows its end" in refused
-    assert "stopping" not in refused
-    assert "no run is left to stop" in rlx("stop", "--all", "-y").stderr
+    assert f"rlx status {run}" in refused and "local" in refused
+    assert settled(refused, {run: "run"}) == wording
+    nothing = rlx("stop", "--all", "-y")
+    assert nothing.stdout == "" and nothing.stderr == wording
     (ref,) = Index(tmp_path / "home").runs()
-    with pytest.raises(RlxError, match="rlx did not start it"):
+    with pytest.raises(RlxError) as caught:
         attach_command(ref, read_only=True)
+    assert settled(f"{caught.value.message}\n{caught.value.hint}", {run: "run"}) == wording
     assert writer.process.poll() is None
     assert row(run)["state"] == "running"
 
@@ -324,10 +328,11 @@ def test_a_large_log_arrives_whole(log: Path) -> None:
     assert (folder / "latest/log").stat().st_size == log.stat().st_size
 
 
-@pytest.mark.parametrize("text", ["a3", "a3:", "a3:x.log", ":/x.log", "/tmp/x.log", "a3:b:c:/x.log", "a3:/x\0.log"])
-def test_what_names_no_log_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="names no log"):
+@pytest.mark.parametrize("text", ["a3", "a3:", "a3:x.log", ":/x.log", "/nowhere/x.log", "a3:b:c:/x.log", "a3:/x\0.log"])
+def test_what_names_no_log_is_refused(text: str, wording: SnapshotAssertion) -> None:
+    with pytest.raises(UsageError) as caught:
         parse_log(text)
+    assert caught.value.message == wording
 
 
 @pytest.mark.parametrize(
@@ -348,19 +353,21 @@ def test_where_a_log_is(text: str, destination: str | None, container: str | Non
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "reason"),
+    ("arguments", "code"),
     [
-        (["local:/nowhere/x.log", "--name", "a"], 1, "there is no such file"),
-        (["local:/tmp", "--name", "a"], 1, "it is no file"),
-        (["nowhere", "--name", "a"], 2, "names no log"),
-        (["local:/etc/hostname", "--name", "../a"], 2, "--name"),
-        (["local:/etc/hostname", "--name", "a", "--arm", "a b"], 2, "--arm"),
-        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu"], 2, "several arms"),
-        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu", "--arm", "b"], 2, "b"),
+        (["local:/nowhere/x.log", "--name", "a"], 1),
+        (["local:/usr", "--name", "a"], 1),
+        (["nowhere", "--name", "a"], 2),
+        (["local:/etc/hostname", "--name", "../a"], 2),
+        (["local:/etc/hostname", "--name", "a", "--arm", "a b"], 2),
+        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu"], 2),
+        (["local:/etc/hostname", "--name", "a", "--recipe", "tiny-cpu", "--arm", "b"], 2),
     ],
+    ids=["no file", "a folder", "no log", "a name", "an arm", "several arms", "another arm"],
 )
-def test_what_cannot_be_adopted(arguments: list[str], code: int, reason: str, tmp_path: Path) -> None:
-    assert reason in rlx("adopt", *arguments, code=code).stderr
+def test_what_cannot_be_adopted(arguments: list[str], code: int, tmp_path: Path, wording: SnapshotAssertion) -> None:
+    refused = rlx("adopt", *arguments, code=code).stderr
+    assert settled(refused, {str(REPOSITORY): "repository"}) == wording
     assert [path for path in (tmp_path / "home/adopted/runs").glob("*")] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 from tests.cli.support import rlx
@@ -26,11 +27,11 @@ def test_a_log_over_ssh(loopback: Loopback, tmp_path: Path) -> None:
         writer.flush()
         seen = row(run)
         assert (seen["state"], seen["last_known"], seen["steps_done"]) == ("unreachable", "running", 7)
-        assert "unreachable since" in seen["detail"]
+        assert re.search(r"\d\d:\d\d", seen["detail"])
         # What is here can be read all the same, and it is said that it is a copy.
         read = rlx("logs", run, "--grep", "step:7 ")
         assert len(read.stdout.splitlines()) == 1
-        assert "from the copy made before" in read.stderr
+        assert "copy" in read.stderr and "loop" in read.stderr
         loopback.start()
         assert (row(run)["state"], row(run)["steps_done"]) == ("running", 20)
     age(log)

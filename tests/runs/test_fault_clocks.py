@@ -97,7 +97,7 @@ def test_by_age_nothing_of_a_host_whose_clock_is_off_is_deleted(rig: Rig, host: 
     for age, options in (("12h", ["--dry-run"]), ("12h", ["-y"]), ("0s", ["-y"])):
         for what in ("runs", "checkpoints", "mirrors"):
             said = laptop.rlx("prune", "--older-than", age, "--what", what, *options)
-            assert said.code == 1 and "RLX515 h1: the clock is" in said.err and "h2" not in said.err, said
+            assert said.code == 1 and "RLX515 h1: " in said.err and "h2" not in said.err, said
         assert folders["skewed"].is_dir()
         assert folders["right"].is_dir() is (age == "12h")
     document = json.loads(laptop.rlx("prune", "--older-than", "0s", "--what", "runs", "-y", "--json").out)
@@ -133,7 +133,7 @@ def test_a_laptop_that_is_off_by_a_day(rig: Rig, laptop: Laptop, shifted: dict[s
     host.stop_sshd()
     rows = laptop.rows("main")
     assert rows["main"]["state"] == "unreachable"
-    assert "last known: running" in rows["main"]["detail"]
+    assert rows["main"]["last_known"] == "running"
     assert not re.search(r"-\d", rows["main"]["detail"].partition("toy-")[2].partition(")")[2]), rows["main"]["detail"]
     host.start_sshd()
     go(host, ref)

@@ -107,7 +107,7 @@ def test_a_large_environment_full_of_secrets(host: Host, laptop: Laptop, contain
 def test_a_secret_that_no_environment_can_hold(host: Host, laptop: Laptop) -> None:
     """The kernel takes 128 kB for one variable."""
     plan = toy(laptop.site("h1", "rl"), 'echo "${#HUGE} there"\n', secrets=("HUGE",))
-    with pytest.raises(UsageError, match="HUGE has more than 120 kB"):
+    with pytest.raises(UsageError, match=r"HUGE .*120 kB"):
         laptop.launch(plan, secrets={"HUGE": "x" * 130_000})
     assert laptop.runs() == ()
     (ref,) = laptop.launch(plan, secrets={"HUGE": "x" * 120_000})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,5 +46,5 @@ def test_a_status_of_a_host_that_hangs_after_login(far: Far, growing: Path) -> N
         assert rows[over.run_id]["state"] == "finished", "an end that was seen stays an end"
         for run_id in (running.run_id, adopted):
             assert rows[run_id]["state"] == "unreachable"
-            assert "no answer after" in rows[run_id]["detail"]
+            assert re.search(r"\d+ s\b", rows[run_id]["detail"])
     far.loopback.write_bashrc("")

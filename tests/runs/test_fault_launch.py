@@ -74,8 +74,8 @@ def check_repeat(laptop: Laptop, runs: Path, name: str, attempt: Attempt, plans:
     if attempt.problem is None:
         assert len(there) == 2, name
         return
-    words = attempt.problem.message
-    assert "may have started" in words or ("nothing was launched" in words and not there), (name, words)
+    # Where runs may have started, the fix says how to see them.
+    assert "rlx status --host" in attempt.problem.hint or not there, (name, attempt.problem.message)
     again = laptop.launch(*plans)
     assert not there or sorted(ref.run_id for ref in again) == sorted(there), name
     assert len(present(runs, name)) == 2, name

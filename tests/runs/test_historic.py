@@ -6,6 +6,7 @@ Each folder of tests/cases/historic has its commands and what they must lead to;
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
@@ -48,7 +50,7 @@ def call(command: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
 
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda folder: folder.name)
-def test_claim(case: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_claim(case: Path, records: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
     *imports, comparison = (case / "commands").read_text(encoding="utf-8").splitlines()
     for command in imports:
         done = call(command, records, monkeypatch)
@@ -60,7 +62,9 @@ def test_claim(case: Path, records: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert said["registered"] is None and (not said["claim"] or said["claim"].startswith("exploratory"))
     assert contrast["step"] == expected["step"]
     check_numbers(contrast, expected)
-    check_words(contrast, runs, expected)
+    check_findings(contrast, runs, expected)
+    messages = {arm: [without_times(one["message"]) for one in run["verdict"]["findings"]] for arm, run in runs.items()}
+    assert ([*map(without_times, contrast["sentences"])], messages) == wording
 
 
 def test_a_question_that_is_written_into_the_recipe_afterwards_registers_nothing(
@@ -74,8 +78,12 @@ def test_a_question_that_is_written_into_the_recipe_afterwards_registers_nothing
         done = call(command, tmp_path / "asked", monkeypatch)
         assert done.exit_code == 0, done.output
     said = call(comparison, tmp_path / "asked", monkeypatch).stdout
-    assert "exploratory, for the question was not registered before the launch: " in said
-    assert "Does noise help?" not in said
+    assert "exploratory" in said and "Does noise help?" not in said
+
+
+def without_times(text: str) -> str:
+    """The text with run ids that are the same whenever the runs are taken in."""
+    return re.sub(r"(?<=-s\d-)\d{8}-\d{6}-[0-9a-f]{4}\b", "<time>", text)
 
 
 def runs_of(said: Said) -> dict[str, Said]:
@@ -101,17 +109,12 @@ def rounding(p: str, z: float) -> float:
     return last_digit + 2 * NormalDist().pdf(z) * 0.0065
 
 
-def check_words(contrast: Said, runs: dict[str, Said], expected: Said) -> None:
-    sentences = "; ".join(contrast["sentences"])
-    assert [text for text in expected["says"] if text not in sentences] == [], sentences
+def check_findings(contrast: Said, runs: dict[str, Said], expected: Said) -> None:
     assert set(expected["contrast"]) <= {finding["id"] for finding in contrast["findings"]}
     for arm, status in expected["verdicts"].items():
         assert runs[arm]["verdict"]["status"] == status, runs[arm]["verdict"]
     for arm, ids in expected.get("findings", {}).items():
         assert set(ids) <= {finding["id"] for finding in runs[arm]["verdict"]["findings"]}
-    for arm, texts in expected.get("said", {}).items():
-        messages = "; ".join(finding["message"] for finding in runs[arm]["verdict"]["findings"])
-        assert [text for text in texts if text not in messages] == [], messages
 
 
 def test_which_published_values_are_no_shares_of_1319() -> None:

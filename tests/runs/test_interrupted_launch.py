@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.plan import LaunchPlan, PlannedFile, RunState
@@ -97,7 +99,7 @@ def test_a_launch_that_was_only_journaled_is_no_run_and_keeps_its_ids(tmp_path: 
     journaled = die_before_the_host_answers(tmp_path)
     index = Index(home())
     assert index.runs() == ()
-    with pytest.raises(NoSuchRun, match="no runs yet"):
+    with pytest.raises(NoSuchRun):
         resolve(index, ["a"])
     launched = launch([toy_plan("true", arm="a")], {}, home())
     assert (launched.launch_id, launched.completed) == (journaled, True)
@@ -120,7 +122,9 @@ def die_before_the_host_answers(tmp_path: Path) -> str:
         return str(db.execute("SELECT launch_id FROM launches WHERE NOT resolved").fetchone()[0])
 
 
-def test_a_run_whose_start_never_came_is_lost_until_the_same_launch_starts_it(tmp_path: Path) -> None:
+def test_a_run_whose_start_never_came_is_lost_until_the_same_launch_starts_it(
+    tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     plan = toy_plan("echo once >>count", arm="limbo")
     (ref,) = start(plan)
     ended(ref)
@@ -129,7 +133,7 @@ def test_a_run_whose_start_never_came_is_lost_until_the_same_launch_starts_it(tm
     assert see(ref).state is RunState.STARTING
     os.utime(ref.run_dir / "manifest.json", (0, 0))
     seen = see(ref)
-    assert (seen.state, seen.detail) == (RunState.LOST, "never started")
+    assert (seen.state, seen.detail) == (RunState.LOST, wording)
     (again,) = start(plan)
     assert again == ref
     assert ended(ref).state is RunState.FINISHED
@@ -182,7 +186,7 @@ def test_a_tmux_that_cannot_start_is_an_error_that_quotes_it_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("RLX_TMUX_SOCKET", "no/such/folder")
-    with pytest.raises(RlxError, match=r"tmux could not start a session: .*No such file") as caught:
+    with pytest.raises(RlxError, match=r"tmux .*: .*No such file") as caught:
         start(toy_plan("true"))
     assert "Traceback" not in str(caught.value)
     assert list(Path(os.environ["RLX_ROOT"], "runs").iterdir()) == []
@@ -196,35 +200,40 @@ def test_a_tmux_that_cannot_start_is_an_error_that_quotes_it_and_leaves_nothing(
 def test_a_root_that_cannot_be_written_is_an_error_and_leaves_nothing() -> None:
     root = Path(os.environ["RLX_ROOT"])
     root.write_text("not a folder", encoding="utf-8")
-    with pytest.raises(RlxError, match=r"launch to .* failed"):
+    with pytest.raises(RlxError, match=re.escape(str(root))):
         start(toy_plan("true"))
     root.unlink()
     assert Index(home()).runs() == ()
 
 
 @pytest.mark.parametrize(
-    ("change", "complaint"),
+    "change",
     [
-        ({"arm": "../up"}, "arm is"),
-        ({"name": "a b"}, "name is"),
-        ({"name": "-n"}, "name is"),
-        ({"device_kind": "cpu\ncpu"}, "device kind is"),
-        ({"devices": 0}, "needs 0 devices"),
-        ({"files": ()}, "no launch.sh"),
-        ({"files": (PlannedFile("../launch.sh", ""),)}, "outside the run directory"),
-        ({"files": (PlannedFile("/etc/passwd", ""),)}, "outside the run directory"),
-        ({"files": (PlannedFile("attempts/1/state/exit", "0"),)}, "would replace"),
-        ({"secrets": ("TOKEN",)}, "the secret TOKEN has no value"),
-        ({"secrets": ("A B",)}, "no name for an environment variable"),
+        {"arm": "../up"},
+        {"name": "a b"},
+        {"name": "-n"},
+        {"device_kind": "cpu\ncpu"},
+        {"devices": 0},
+        {"files": ()},
+        {"files": (PlannedFile("../launch.sh", ""),)},
+        {"files": (PlannedFile("/etc/passwd", ""),)},
+        {"files": (PlannedFile("attempts/1/state/exit", "0"),)},
+        {"secrets": ("TOKEN",)},
+        {"secrets": ("A B",)},
+    ],
+    ids=[
+        *("arm", "name with a space", "name like an option", "device kind", "no devices", "no files", "above"),
+        *("absolute", "state", "no value", "no variable"),
     ],
 )
 def test_a_plan_that_cannot_become_a_run_is_refused_before_anything_is_written(
-    change: dict[str, object], complaint: str
+    change: dict[str, object], wording: SnapshotAssertion
 ) -> None:
     plan = toy_plan("true")
     values = {name: getattr(plan, name) for name in LaunchPlan.__dataclass_fields__}
-    with pytest.raises(UsageError, match=complaint):
+    with pytest.raises(UsageError) as caught:
         start(LaunchPlan(**(values | change)))
+    assert caught.value.message == wording
     assert not home().exists() and not Path(os.environ["RLX_ROOT"]).exists()
 
 

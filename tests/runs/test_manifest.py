@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlx import __version__
 from rlx.plan import LOCAL, Expectations
 from rlx.runs import Index, RunRef
 from rlx.runs.manifest import parse_manifest, render_manifest
@@ -82,7 +83,7 @@ def test_what_cannot_be_read_is_named(path: tuple[Any, ...], data: st.DataObject
     if path in free:
         return
     assert any(place.endswith(".of_tomorrow") for place in manifest.unread)
-    assert "of_tomorrow in it" in manifest.lacks and "written by rlx" in manifest.lacks
+    assert "of_tomorrow" in manifest.lacks and f"rlx {__version__}" in manifest.lacks
 
 
 _LATER = {each.name for each in fields(Expectations) if each.default is not MISSING}
@@ -130,7 +131,7 @@ def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> N
     (run,) = json.loads(rlx("status", "--json").stdout)["runs"]
     assert (run["state"], run["steps_done"], run["last_validation"]["value"]) == ("finished", 1, 0.25)
     assert run["verdict"]["status"] == "unverified"
-    assert "written by rlx 9.9.0" in run["verdict"]["sentence"]
+    assert "rlx 9.9.0" in run["verdict"]["sentence"]
     assert "plan.quantum, plan.expectations.noise" in run["verdict"]["sentence"]
     assert [known.run_id for known in Index(home()).runs()] == [ref.run_id]
 
@@ -138,5 +139,5 @@ def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_time_that_no_float_holds_is_no_time() -> None:
     from rlx.runs.looking.state import epoch_of
 
-    with pytest.raises(ValueError, match="is no time"):
+    with pytest.raises(ValueError, match=r"^1000"):
         epoch_of(10**400)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
@@ -494,9 +495,12 @@ def test_answers_are_compressed(run: Run) -> None:
     assert seen[0] == seen[1] > 20_000
 
 
-def test_a_host_without_the_tools_is_an_error(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_the_tools_is_an_error(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
+) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to(shutil.which("dash") or "/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    with pytest.raises(RlxError, match=r"mirror\.sh failed: this host has no"):
+    with pytest.raises(RlxError, match=r"mirror\.sh") as caught:
         run.refresh()
+    assert caught.value.message == wording

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode
 from rlx.hosts.host_errors import HostError
@@ -26,6 +27,7 @@ from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody
 from tests.runs.toys import ended, start, toy_plan, until
+from tests.wording import settled
 
 WRITES = r"""
 echo first
@@ -258,12 +260,13 @@ def test_a_terminal_shows_how_far_it_is(far: RunRef, tmp_path: Path) -> None:
     assert b"3.0/3.0 MB" in shown
 
 
-def test_the_command_names_what_it_left_alone(far: RunRef, tmp_path: Path) -> None:
+def test_the_command_names_what_it_left_alone(far: RunRef, tmp_path: Path, wording: SnapshotAssertion) -> None:
     (tmp_path / far.run_id).mkdir()
     (tmp_path / far.run_id / "manifest.json").write_text("mine", encoding="utf-8")
     done = rlx("pull", far.run_id, "--to", str(tmp_path), code=1)
     assert "5 files" in done.stdout
-    assert f"{far.run_id}/manifest.json: another file of that name lies here" in done.stderr
+    assert f"{far.run_id}/manifest.json: " in done.stderr
+    assert settled(done.stderr, {far.run_id: "run", str(tmp_path): "folder"}) == wording
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(far: RunRef, tmp_path: Path) -> None:
@@ -275,4 +278,4 @@ def test_a_silent_host_and_an_unknown_run(far: RunRef, loopback: Loopback) -> No
     loopback.stop()
     loopback.cut()
     assert rlx("pull", far.run_id, code=4).stderr
-    assert "no run is called" in rlx("pull", "nobody", code=12).stderr
+    assert "'nobody'" in rlx("pull", "nobody", code=12).stderr

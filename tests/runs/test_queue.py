@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.plan import LaunchPlan, RunState
@@ -74,13 +75,13 @@ def test_a_run_that_outlives_its_holder_keeps_its_device() -> None:
     assert ended(second).state is RunState.FINISHED
 
 
-def test_a_killed_waiter_is_lost_and_the_next_moves_up() -> None:
+def test_a_killed_waiter_is_lost_and_the_next_moves_up(wording: SnapshotAssertion) -> None:
     first, second, third = start(
         toy_plan("until [ -e go ]; do sleep 0.05; done", arm="a"), toy_plan("true", arm="b"), toy_plan("true", arm="c")
     )
     reaches(third, RunState.QUEUED)
     os.kill(holder_pid(second), signal.SIGKILL)
-    assert "while it waited" in reaches(second, RunState.LOST).detail
+    assert reaches(second, RunState.LOST).detail == wording
     until(lambda: see(third).queued_behind == 1, "the third moves up")
     (first.run_dir / "go").touch()
     assert ended(third).state is RunState.FINISHED

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError, Unreachable
@@ -64,8 +65,7 @@ def test_a_dead_host_costs_only_its_own_line(far: Far) -> None:
     assert [seen[ref.run_id].state for ref in refs] == [RunState.FINISHED, RunState.STARTING, RunState.UNREACHABLE]
     told = seen[going.run_id].observation
     assert told.last_known is RunState.STARTING and not told.state.is_terminal
-    assert "unreachable since" in told.detail and "last known: starting" in told.detail
-    assert "onnection refused" in told.detail
+    assert "starting" in told.detail and "onnection refused" in told.detail
     assert finished.run_id in index.ended()
     # Since when stays, whoever looks, and however often.
     again = look(Index(home()), refs)[going.run_id].observation
@@ -81,7 +81,7 @@ def test_a_run_that_was_never_seen_is_unreachable_and_not_lost(far: Far, tmp_pat
     far.go_down()
     seen = look(Index(tmp_path / "new"), [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, None)
-    assert seen.detail.endswith("never seen")
+    assert "onnection refused" in seen.detail and "finished" not in seen.detail
 
 
 def test_a_run_that_could_not_be_found_is_unreachable_once_its_host_is(far: Far) -> None:
@@ -108,7 +108,8 @@ def test_a_changed_host_key_is_no_end_of_a_run(far: Far) -> None:
     far.loopback.start()
     seen = see(ref)
     assert seen.state is RunState.UNREACHABLE
-    assert "another key" in seen.detail
+    # In the words of ssh.
+    assert "HOST IDENTIFICATION HAS CHANGED" in seen.detail
 
 
 def test_what_is_known_to_have_ended_is_not_asked_for_by_default(far: Far) -> None:
@@ -177,7 +178,8 @@ class Follow:
         assert self.problem is None
 
     def outages(self) -> int:
-        return sum("trying again" in text for text in self.told)
+        """Each is told twice: once when it begins, and once when the host answers again."""
+        return (len(self.told) + 1) // 2
 
     def ends(self) -> list[bytes]:
         self._thread.join(timeout=90)
@@ -214,7 +216,7 @@ def test_a_follow_through_cuts_has_every_line_once(
     assert follow.outages() == cuts
 
 
-def test_a_follow_goes_on_after_the_sshd_was_away(far: Far) -> None:
+def test_a_follow_goes_on_after_the_sshd_was_away(far: Far, wording: SnapshotAssertion) -> None:
     (ref,) = start(far.plan(CHATTER))
     follow = Follow(ref, LogQuery())
     follow.grows()
@@ -224,8 +226,8 @@ def test_a_follow_goes_on_after_the_sshd_was_away(far: Far) -> None:
     (far.folder(ref) / "enough").touch()
     far.loopback.start()
     assert follow.ends() == far.log(ref).encode().split(b"\n")
-    assert [text for text in follow.told if "answers again" in text]
     assert len(follow.told) == 2, "an outage is told once, and its end once"
+    assert follow.told[1] == wording
 
 
 def test_a_follow_of_a_host_that_is_down_says_so_at_once(far: Far) -> None:
@@ -396,8 +398,8 @@ def test_a_launch_that_is_cut_is_nothing_or_complete_and_never_doubled(
     there = sorted(path.name for path in far.runs.glob("*")) if far.runs.exists() else []
     assert len([name for name in there if not name.startswith(".")]) in (0, 2), "a launch is whole or not at all"
     if problem is not None:
-        assert "nothing was launched" in problem.message or "may have started" in problem.message
-        assert not there or "may have started" in problem.message
+        # Where runs may have started, the fix says how to see them.
+        assert not there or "rlx status --host ssh://loop" in problem.hint
     launched = launch(plans, {}, home()) if problem is not None else None
     for ref in launched.runs if launched else Index(home()).runs():
         assert ended(ref).state is RunState.FINISHED
@@ -408,8 +410,9 @@ def test_a_launch_that_is_cut_is_nothing_or_complete_and_never_doubled(
 
 def test_a_launch_to_a_host_that_is_down_leaves_nothing_behind(far: Far) -> None:
     far.go_down()
-    with pytest.raises(HostError, match="nothing was launched"):
+    with pytest.raises(HostError) as caught:
         launch([far.plan("true")], {}, home())
+    assert "rlx status" not in caught.value.hint and not Index(home()).runs()
     far.loopback.start()
     launched = launch([far.plan("true")], {}, home())
     assert not launched.completed
@@ -433,7 +436,7 @@ def test_a_launch_whose_answer_was_lost_appears_when_its_host_is_back(far: Far) 
     cutting = threading.Thread(target=lambda: (first_arrives.join(), far.loopback.cut(), cut.touch()))
     for thread in (first_arrives, cutting):
         thread.start()
-    with pytest.raises(HostError, match="may have started") as caught:
+    with pytest.raises(HostError) as caught:
         launch(plans, {}, home())
     cutting.join()
     assert "rlx status --host ssh://loop" in caught.value.hint

@@ -235,7 +235,7 @@ def test_a_run_on_a_cpu_tells_what_its_own_processes_take() -> None:
 
     until(grown, "the sampler sees the memory of the run")
     shown = rlx("status", "-v").stdout
-    assert re.search(r"host, \d+ s ago: [\d.]+ of [\d.]+ GiB, .*the run 0\.\d in \d+ processes", shown)
+    assert re.search(r" \d+ s .*\b[\d.]+ of [\d.]+ GiB, .*\b0\.\d in \d+ ", shown)
     sampler = pid_in(ref, "sampler")
     os.kill(pid_in(ref, "leader"), signal.SIGKILL)
     ended(ref)

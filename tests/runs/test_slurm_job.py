@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.plan import LOCAL, RunState
 from rlx.runs import RunRef
@@ -50,73 +53,74 @@ def seen(text: str) -> tuple[RunState, str]:
     return found.state, found.detail
 
 
-@pytest.mark.parametrize(
-    ("text", "state", "words"),
-    [
-        (report(squeue("PENDING|Priority|N/A|")), RunState.QUEUED, "Slurm job 12 waits: Priority"),
-        (report(squeue("PENDING|ReqNodeNotAvail, May be reserved|1795539723|")), RunState.QUEUED, "expected start"),
-        (report(squeue("CONFIGURING|None|990|n1")), RunState.STARTING, ""),
-        (report(SILENT), RunState.UNREACHABLE, "Slurm does not answer: slurm_load_jobs error"),
-        (report(squeue("CANCELLED|None|N/A|")), RunState.STOPPED, "never started: RLX594"),
-        (report(squeue("FAILED|NonZeroExitCode|990|n1")), RunState.LOST, "never started: Slurm job 12 ended as FAILED"),
-        (report(""), RunState.LOST, "never started: Slurm does not know job 12 any more"),
-        # Its number is another run's now: the controller had forgotten it.
-        (report(squeue("RUNNING|None|990|n1", "rlx:another")), RunState.LOST, "does not know job 12"),
-        (report(squeue("RUNNING|None|990|n1"), STARTED), RunState.STARTING, ""),
-        (report(squeue("TIMEOUT|TimeLimit|990|n1"), STARTED), RunState.LOST, "RLX590 Slurm job 12 ended as TIMEOUT"),
-        (report(squeue("PREEMPTED|None|990|n1"), STARTED), RunState.LOST, "RLX591 Slurm job 12 ended as PREEMPTED"),
-        (report(squeue("CANCELLED|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
-        # Put back into the queue by somebody: it will not start a second time.
-        (report(squeue("PENDING|BeginTime|N/A|"), STARTED), RunState.LOST, "ended as PENDING"),
-        # What a node does that Slurm has given up nobody knows, until it is back.
-        (report(squeue(FAILED_NODE), STARTED), RunState.UNREACHABLE, "RLX592 Slurm gave up n2 of job 12"),
-        (report(squeue(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
-        (report(squeue(FAILED_NODE) + "slurm node n2 idle\n", STARTED), RunState.LOST, "ended as NODE_FAIL (NodeDown)"),
-        (
-            report(squeue(FAILED_NODES) + UP + "slurm node n11 down*\n", STARTED),
-            RunState.UNREACHABLE,
-            "gave up n[09-11],m",
-        ),
-        (report(squeue(FAILED_NODES) + UP, STARTED), RunState.UNREACHABLE, "RLX592"),
-        (report(squeue(FAILED_NODES) + UP + "slurm node n11 mixed\n", STARTED), RunState.LOST, "NODE_FAIL"),
-        (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL for Slurm, and the run still"),
-        (report(SILENT, STARTED), RunState.UNREACHABLE, "Slurm does not answer"),
-        (report(SILENT, STARTED + BEATS), RunState.STARTING, "Slurm does not answer"),
-        # Accounting outlives squeue's memory. It knows several jobs of one number, each by its name.
-        (report(sacct("TIMEOUT|None|990|n1"), STARTED), RunState.LOST, "RLX590"),
-        (report(sacct("CANCELLED by 0|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
-        (report(sacct("CANCELLED by 0|JobHeldUser|990|None assigned")), RunState.STOPPED, "never started: RLX594"),
-        (report(sacct("COMPLETED|None|990|n1", "another")), RunState.LOST, "does not know job 12"),
-        (report(sacct("NODE_FAIL|None|990|n1") + sacct("FAILED|None|995|n1"), STARTED), RunState.LOST, "as FAILED"),
-        (report(sacct(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
-        # It is told of an end later, and then a node that was given up may run on. It may not even know the name yet.
-        (report(sacct("RUNNING|None|990|n1"), STARTED), RunState.UNREACHABLE, "accounting calls it RUNNING"),
-        (report(sacct("PENDING|None|990|n1", "allocation")), RunState.UNREACHABLE, "accounting calls it PENDING"),
-        (report(sacct("PENDING|None|9|n1", "allocation", 5)), RunState.LOST, "does not know job 12"),
-        (report(sacct("TIMEOUT|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "RLX590"),
-        (report(NO_DATABASE, STARTED), RunState.UNREACHABLE, "Slurm does not answer: sacct: error: Problem"),
-        (report(squeue("FAILED|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "ended as FAILED"),
-        # The job of a further attempt has a name of its own, and that of the attempt before says nothing of it.
-        (report(squeue("RUNNING|None|990|n1", f"rlx:{ID}@2") + DONE, STARTED, SECOND), RunState.STARTING, ""),
-        (report(DONE + sacct("TIMEOUT|None|990|n1", f"{ID}@2"), STARTED, SECOND), RunState.LOST, "RLX590"),
-        (report(squeue("PENDING|Resources|N/A|", f"rlx:{ID}@2")), RunState.LOST, "does not know job 12"),
-        # The run's own record goes before whatever Slurm says.
-        (
-            report(squeue("COMPLETED|None|990|n1"), STARTED, "exit=143,leader,1999 cut=cancelled"),
-            RunState.FAILED,
-            "RLX594",
-        ),
-        (report("", STARTED, "exit=0,leader,1999 cut=limit"), RunState.FINISHED, ""),
-        (report("", STARTED, "exit=143,leader,1999 cut=limit"), RunState.FAILED, "RLX590"),
-    ],
-)
+STATES = [
+    (report(squeue("PENDING|Priority|N/A|")), RunState.QUEUED, "Priority"),
+    (report(squeue("PENDING|ReqNodeNotAvail, May be reserved|1795539723|")), RunState.QUEUED, "ReqNodeNotAvail"),
+    (report(squeue("CONFIGURING|None|990|n1")), RunState.STARTING, ""),
+    (report(SILENT), RunState.UNREACHABLE, "slurm_load_jobs error"),
+    (report(squeue("CANCELLED|None|N/A|")), RunState.STOPPED, "RLX594"),
+    (report(squeue("FAILED|NonZeroExitCode|990|n1")), RunState.LOST, "FAILED"),
+    (report(""), RunState.LOST, "job 12"),
+    # Its number is another run's now: the controller had forgotten it.
+    (report(squeue("RUNNING|None|990|n1", "rlx:another")), RunState.LOST, "job 12"),
+    (report(squeue("RUNNING|None|990|n1"), STARTED), RunState.STARTING, ""),
+    (report(squeue("TIMEOUT|TimeLimit|990|n1"), STARTED), RunState.LOST, "RLX590"),
+    (report(squeue("PREEMPTED|None|990|n1"), STARTED), RunState.LOST, "RLX591"),
+    (report(squeue("CANCELLED|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
+    # Put back into the queue by somebody: it will not start a second time.
+    (report(squeue("PENDING|BeginTime|N/A|"), STARTED), RunState.LOST, "PENDING"),
+    # What a node does that Slurm has given up nobody knows, until it is back.
+    (report(squeue(FAILED_NODE), STARTED), RunState.UNREACHABLE, "RLX592"),
+    (report(squeue(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+    (report(squeue(FAILED_NODE) + "slurm node n2 idle\n", STARTED), RunState.LOST, "NODE_FAIL (NodeDown)"),
+    (report(squeue(FAILED_NODES) + UP + "slurm node n11 down*\n", STARTED), RunState.UNREACHABLE, " n[09-11],m"),
+    (report(squeue(FAILED_NODES) + UP, STARTED), RunState.UNREACHABLE, "RLX592"),
+    (report(squeue(FAILED_NODES) + UP + "slurm node n11 mixed\n", STARTED), RunState.LOST, "NODE_FAIL"),
+    (report(squeue(FAILED_NODE), STARTED + BEATS), RunState.STARTING, "NODE_FAIL"),
+    (report(SILENT, STARTED), RunState.UNREACHABLE, "slurm_load_jobs error"),
+    (report(SILENT, STARTED + BEATS), RunState.STARTING, "slurm_load_jobs error"),
+    # Accounting outlives squeue's memory. It knows several jobs of one number, each by its name.
+    (report(sacct("TIMEOUT|None|990|n1"), STARTED), RunState.LOST, "RLX590"),
+    (report(sacct("CANCELLED by 0|None|990|n1"), STARTED), RunState.STOPPED, "RLX594"),
+    (report(sacct("CANCELLED by 0|JobHeldUser|990|None assigned")), RunState.STOPPED, "RLX594"),
+    (report(sacct("COMPLETED|None|990|n1", "another")), RunState.LOST, "job 12"),
+    (report(sacct("NODE_FAIL|None|990|n1") + sacct("FAILED|None|995|n1"), STARTED), RunState.LOST, "FAILED"),
+    (report(sacct(FAILED_NODE) + "slurm node n2 down*\n", STARTED), RunState.UNREACHABLE, "RLX592"),
+    # It is told of an end later, and then a node that was given up may run on. It may not even know the name yet.
+    (report(sacct("RUNNING|None|990|n1"), STARTED), RunState.UNREACHABLE, "RUNNING"),
+    (report(sacct("PENDING|None|990|n1", "allocation")), RunState.UNREACHABLE, "PENDING"),
+    (report(sacct("PENDING|None|9|n1", "allocation", 5)), RunState.LOST, "job 12"),
+    (report(sacct("TIMEOUT|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "RLX590"),
+    (report(NO_DATABASE, STARTED), RunState.UNREACHABLE, "sacct: error: Problem"),
+    (report(squeue("FAILED|None|990|n1") + NO_DATABASE, STARTED), RunState.LOST, "FAILED"),
+    # The job of a further attempt has a name of its own, and that of the attempt before says nothing of it.
+    (report(squeue("RUNNING|None|990|n1", f"rlx:{ID}@2") + DONE, STARTED, SECOND), RunState.STARTING, ""),
+    (report(DONE + sacct("TIMEOUT|None|990|n1", f"{ID}@2"), STARTED, SECOND), RunState.LOST, "RLX590"),
+    (report(squeue("PENDING|Resources|N/A|", f"rlx:{ID}@2")), RunState.LOST, "job 12"),
+    # The run's own record goes before whatever Slurm says.
+    (
+        report(squeue("COMPLETED|None|990|n1"), STARTED, "exit=143,leader,1999 cut=cancelled"),
+        RunState.FAILED,
+        "RLX594",
+    ),
+    (report("", STARTED, "exit=0,leader,1999 cut=limit"), RunState.FINISHED, ""),
+    (report("", STARTED, "exit=143,leader,1999 cut=limit"), RunState.FAILED, "RLX590"),
+]
+
+
+@pytest.mark.parametrize(("text", "state", "words"), STATES)
 def test_a_state_follows_from_record_heartbeat_and_slurm(text: str, state: RunState, words: str) -> None:
     found, detail = seen(text)
     assert (found, words in detail) == (state, True), detail
     assert words or not detail
 
 
-def test_who_was_stopped_by_rlx_was_cancelled_by_nobody_else() -> None:
+def test_what_is_said_of_the_states(wording: SnapshotAssertion) -> None:
+    said = [f"{state}: {detail}" for state, detail in (seen(text) for text, _, _ in STATES) if detail]
+    assert [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?", "<time>", line) for line in said] == wording
+
+
+def test_who_was_stopped_by_rlx_was_cancelled_by_nobody_else(wording: SnapshotAssertion) -> None:
     """As after an `rlx stop` that was cut off before it had recorded that."""
     asked = report(squeue("CANCELLED|None|990|n1"), STARTED + ASKED)
-    assert seen(asked) == (RunState.STOPPED, "Slurm job 12 was cancelled")
+    assert seen(asked) == (RunState.STOPPED, wording)

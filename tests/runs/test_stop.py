@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.plan import LOCAL, RunState
@@ -32,6 +34,7 @@ from tests.runs.toys import (
     toy_plan,
     until,
 )
+from tests.wording import settled
 
 IGNORES_TERM = "trap '' TERM; echo up\n" + FOREVER
 ESCAPES = """
@@ -143,12 +146,13 @@ def test_stop_does_not_leave_the_temporary_folder() -> None:
     assert not os.path.exists(folder)  # noqa: PTH110
 
 
-def test_stopping_a_run_whose_folder_is_gone_says_so() -> None:
+def test_stopping_a_run_whose_folder_is_gone_says_so(wording: SnapshotAssertion) -> None:
     (ref,) = start(toy_plan("true"))
     ended(ref)
     ref.run_dir.rename(ref.run_dir.with_name("elsewhere"))
-    with pytest.raises(RlxError, match="there is no"):
+    with pytest.raises(RlxError) as caught:
         stop(ref, grace_s=1)
+    assert settled(caught.value.message, {str(ref.run_dir): "folder"}) == wording
 
 
 def is_removed(folder: Path) -> bool:
@@ -157,17 +161,18 @@ def is_removed(folder: Path) -> bool:
     return not folder.exists()
 
 
-def test_a_run_whose_folder_was_removed_is_found_by_its_mark() -> None:
+def test_a_run_whose_folder_was_removed_is_found_by_its_mark(wording: SnapshotAssertion) -> None:
     ref = start_one("cd /\n" + FOREVER)
     until(lambda: is_removed(ref.run_dir), "its folder is removed")
     seen = until(lambda: found if (found := see(ref)).members else None, "its processes are seen")
-    assert (seen.state, "its run directory was removed" in seen.detail) == (RunState.RUNNING, True)
+    assert seen.state is RunState.RUNNING
+    assert settled(seen.detail, {ref.run_id: "run", f"{seen.members} of": "count"}) == wording
     result = stop(ref, grace_s=1)
     assert result.ended and not result.left
     until(lambda: not marked_processes(ref.run_id), "all of it is gone")
     until(lambda: not look_at_leases(LOCAL, os.environ["RLX_LEASES"]).held, "its device is free")
     assert see(ref).state is RunState.LOST
-    with pytest.raises(RlxError, match="there is no"):
+    with pytest.raises(RlxError, match=re.escape(str(ref.run_dir))):
         stop(ref, grace_s=1)
 
 
