@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.plan import RunState, Site
@@ -19,6 +20,7 @@ from tests.devices import put_program
 from tests.engine import Engine
 from tests.runs.test_containers import plan_in, shared, start_in
 from tests.runs.toys import FOREVER, ended, holder_pid, log_of, reaches, see, start, toy_plan, until
+from tests.wording import settled
 
 _GO = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done\n"
 
@@ -47,12 +49,12 @@ def test_what_the_container_writes_is_not_run_on_the_host(engine: Engine, site: 
     assert ended(start(toy_plan("true", arm="next"))[0]).state is RunState.FINISHED
 
 
-def test_a_container_file_that_is_no_id_is_not_given_to_docker(site: Site) -> None:
+def test_a_container_file_that_is_no_id_is_not_given_to_docker(site: Site, wording: SnapshotAssertion) -> None:
     ref = start_in(site, FOREVER)
     path = ref.run_dir / "container"
     kept = path.read_text(encoding="utf-8")
     path.write_text("--help\n/shared\n", encoding="utf-8")
-    assert see(ref).detail == "its container was removed, which ended it"
+    assert see(ref).detail == wording
     path.write_text(kept, encoding="utf-8")
     assert see(ref).leader_live
 
@@ -76,15 +78,16 @@ def test_a_holder_log_that_is_a_link_is_not_followed(engine: Engine, site: Site,
 
 
 def test_a_shipment_that_was_changed_on_its_way_starts_nothing(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
 ) -> None:
     programs, owned = tmp_path / "programs", tmp_path / "owned"
     programs.mkdir()
     change = f'for last; do :; done; echo "touch {owned}" >"$last/supervise.sh"'
     put_program(programs, "tar", f'{shutil.which("tar")} "$@" || exit; {change}')
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    with pytest.raises(RlxError, match="somebody changed the shipment"):
+    with pytest.raises(RlxError) as caught:
         start(plan_in(site, "true\n"))
+    assert settled(caught.value.message, {str(tmp_path): "folder"}) == wording
     assert not owned.exists()
     assert not list((tmp_path / "root" / "runs").iterdir())
 
@@ -105,5 +108,5 @@ def test_the_reason_why_it_could_not_be_entered_is_still_told(engine: Engine, si
     # Docker stops it before it removes it; the devices go to the one that waits only when it is gone.
     with halted(holder_pid(first)):
         engine.docker("rm", "-f", "trainer")
-    ended(waiting)
-    assert "could not be entered" in log_of(waiting) and "o such container" in log_of(waiting)
+    assert ended(waiting).exit_code == 125
+    assert log_of(waiting).startswith("rlx: ") and "o such container" in log_of(waiting)

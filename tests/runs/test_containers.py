@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts import local_site, locate, user_file
@@ -40,6 +42,7 @@ from tests.runs.toys import (
     toy_plan,
     until,
 )
+from tests.wording import settled
 
 
 @pytest.fixture
@@ -92,7 +95,9 @@ def test_this_machine_makes_one_of_an_image(engine: Engine, tmp_path: Path) -> N
     stop_runs_below(tmp_path / "root" / "runs")
 
 
-def test_runs_of_a_stopped_container_are_found_through_the_host(site: Site, engine: Engine, tmp_path: Path) -> None:
+def test_runs_of_a_stopped_container_are_found_through_the_host(
+    site: Site, engine: Engine, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     """A second laptop, whose index knows none of them."""
     ref = start_in(site, FOREVER)
     user_file().parent.mkdir(exist_ok=True)
@@ -100,7 +105,9 @@ def test_runs_of_a_stopped_container_are_found_through_the_host(site: Site, engi
     engine.docker("stop", "-t", "0", "trainer")
     (home() / "index.db").rename(tmp_path / "index.db")
     done = rlx("status", "--host", "local", "--verbose")
-    assert ref.run_id in done.stdout and "its container was stopped" in done.stdout
+    assert ref.run_id in done.stdout and "lost" in done.stdout
+    (row,) = json.loads(rlx("status", "--host", "local", "--json").stdout)["runs"]
+    assert (row["state"], row["detail"]) == ("lost", wording)
     assert "exited" in done.stderr
 
 
@@ -166,19 +173,19 @@ def docker_commands(ref: RunRef) -> list[int]:
     return found
 
 
-def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site) -> None:
+def test_a_killed_supervisor_inside_does_not_end_the_run(site: Site, wording: SnapshotAssertion) -> None:
     ref = start_in(site, "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done; exit 4\n")
     inside = state_file(ref, "supervisor").read_text(encoding="utf-8").split()[0]
     assert site.container_id is not None
     _docker(site, "kill", "-9", inside)
     seen = until(lambda: found if not (found := see(ref)).supervisor_live else None, "it is gone")
-    assert (seen.state, seen.detail) == (RunState.STARTING, "its supervisor is gone")
+    assert (seen.state, seen.detail) == (RunState.STARTING, wording)
     (ref.run_dir / "go").touch()
     assert ended(ref).exit_code == 4
 
 
 @pytest.mark.parametrize("victims", [("leader",), ("supervisor", "leader")])
-def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...]) -> None:
+def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...], wording: SnapshotAssertion) -> None:
     ref = start_in(site, FOREVER)
     for victim in victims:
         _docker(site, "kill", "-9", state_file(ref, victim).read_text(encoding="utf-8").split()[0])
@@ -186,7 +193,7 @@ def test_a_killed_leader_inside(site: Site, victims: tuple[str, ...]) -> None:
     if victims == ("leader",):
         assert (seen.state, seen.exit_code) == (RunState.FAILED, 137)
     else:
-        assert (seen.state, "none recorded an end" in seen.detail) == (RunState.LOST, True)
+        assert (seen.state, seen.detail) == (RunState.LOST, wording)
     assert not marked_processes(ref.run_id)
 
 
@@ -222,32 +229,29 @@ def _docker(site: Site, *command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "detail"),
-    [
-        (("stop", "-t", "0"), "its container was stopped, which ended it"),
-        (("restart", "-t", "0"), "its container was restarted, which ended it"),
-        (("rm", "-f"), "its container was removed, which ended it"),
-    ],
+    "end", [("stop", "-t", "0"), ("restart", "-t", "0"), ("rm", "-f")], ids=["stopped", "restarted", "removed"]
 )
-def test_lost_with_its_container(engine: Engine, site: Site, end: tuple[str, ...], detail: str) -> None:
+def test_lost_with_its_container(engine: Engine, site: Site, end: tuple[str, ...], wording: SnapshotAssertion) -> None:
     ref = start_in(site, FOREVER)
     engine.docker(*end, "trainer")
     seen = reaches(ref, RunState.LOST)
-    assert seen.detail == detail
+    assert seen.detail == wording
     until(lambda: not is_running(holder_pid(ref)), "the holder goes")
-    assert see(ref).detail == detail
+    assert see(ref).detail == seen.detail
 
 
-def test_nobody_is_called_dead_while_docker_does_not_answer(engine: Engine, site: Site) -> None:
+def test_nobody_is_called_dead_while_docker_does_not_answer(
+    engine: Engine, site: Site, wording: SnapshotAssertion
+) -> None:
     ref = start_in(site, FOREVER)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
         seen = see(ref)
-        assert (seen.state, seen.detail) == (RunState.STARTING, "docker does not say whether it still runs")
-        with pytest.raises(RlxError, match="docker cannot be asked"):
+        assert (seen.state, seen.detail) == (RunState.STARTING, wording)
+        with pytest.raises(RlxError, match="docker"):
             stop(ref, 0)
     engine.docker("pause", "trainer")
-    assert (see(ref).state, see(ref).detail) == (RunState.STARTING, "its container is paused")
+    assert (see(ref).state, see(ref).detail) == (RunState.STARTING, wording)
     engine.docker("unpause", "trainer")
     assert see(ref).leader_live
 
@@ -260,8 +264,8 @@ def test_a_container_that_stops_while_the_run_waits(engine: Engine, site: Site) 
     reaches(first, RunState.LOST)
     seen: Observation = ended(second)
     assert (seen.state, seen.exit_code) == (RunState.FAILED, 125)
-    assert "the container could not be entered" in log_of(second)
-    assert "is not running" in log_of(second)
+    # What docker says of it.
+    assert log_of(second).startswith("rlx: ") and "is not running" in log_of(second)
 
 
 def test_a_waiting_run_can_be_stopped_without_docker(site: Site) -> None:
@@ -283,26 +287,26 @@ def test_two_containers_share_the_devices_of_their_host(engine: Engine, site: Si
     assert ended(second).exit_code == 5
 
 
-def test_a_daemon_that_dies_and_comes_back(engine: Engine, site: Site) -> None:
+def test_a_daemon_that_dies_and_comes_back(engine: Engine, site: Site, wording: SnapshotAssertion) -> None:
     ref = start_in(site, FOREVER)
     engine.kill_daemon()
     try:
-        assert (see(ref).state, see(ref).detail) == (RunState.STARTING, "docker does not say whether it still runs")
+        assert (see(ref).state, see(ref).detail) == (RunState.STARTING, wording)
         assert see(ref).holder_live
     finally:
         # Without live-restore, a new daemon ends the containers of the old one.
         engine.start()
-    assert reaches(ref, RunState.LOST).detail == "its container was stopped, which ended it"
+    assert reaches(ref, RunState.LOST).detail == wording
     until(lambda: not is_running(holder_pid(ref)), "the holder goes")
 
 
-def test_a_daemon_that_hangs(engine: Engine, site: Site) -> None:
+def test_a_daemon_that_hangs(engine: Engine, site: Site, wording: SnapshotAssertion) -> None:
     ref = start_in(site, FOREVER)
     (waiting,) = start(toy_plan("true"))
     engine.freeze()
     try:
         seen = look(Index(home()), [ref, waiting])
-        assert seen[ref.run_id].observation.detail == "docker does not say whether it still runs"
+        assert (seen[ref.run_id].state, seen[ref.run_id].observation.detail) == (RunState.STARTING, wording)
         assert seen[waiting.run_id].state is RunState.QUEUED
     finally:
         engine.thaw()
@@ -348,7 +352,7 @@ def test_a_container_of_another_user_with_the_same_uid(engine: Engine, tmp_path:
 
 def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
     """No shared folder: holder, leases and files are in there, and the same commands reach them."""
-    engine.run_container("trainer", options=("-e", "DECLARED=by the image"))
+    engine.run_container("trainer", options=("-e", "DECLARED=by-the-image"))
     site, warnings = locate(replace(local_site(), container="trainer", root="/opt/rlx", leases="/var/tmp/leases"))
     assert warnings
     waits = "while [ ! -e $RLX_RUN_DIR/go ]; do sleep 0.1; done; exit 3\n"
@@ -358,7 +362,7 @@ def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
     assert [lease.run_id for lease in look_at_leases(site.place, site.leases).held] == [ref.run_id]
     engine.docker("exec", "trainer", "touch", f"{ref.remote_dir}/go")
     assert ended(ref).exit_code == 3
-    assert "by the image" in engine.docker("exec", "trainer", "cat", f"{ref.remote_dir}/attempts/1/log")
+    assert "by-the-image" in engine.docker("exec", "trainer", "cat", f"{ref.remote_dir}/attempts/1/log")
     until(lambda: see(queued).leader_live, "the next one starts")
     assert stop(queued, 1).left == ()
     assert see(queued).state is RunState.STOPPED
@@ -417,13 +421,14 @@ def test_a_host_without_a_timeout_command(engine: Engine, tmp_path: Path, monkey
     assert ended(ref).exit_code == 7
 
 
-def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine) -> None:
+def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine, wording: SnapshotAssertion) -> None:
     script = 'echo "$RLX_ATTEMPT_DIR from $RLX_RESUME_FROM"; [ "${RLX_ATTEMPT_DIR##*/}" = 2 ] || exit 7\n'
     ref, other = start_in(site, script), start_in(site, "exit 7\n")
     assert (ended(ref).exit_code, ended(other).exit_code) == (7, 7)
     engine.docker("stop", "-t", "0", "trainer")
     refused = rlx("retry", ref.run_id, code=1)
-    assert "its container does not run (docker: exited)" in refused.stderr
+    assert "(docker: exited)" in refused.stderr
+    assert settled(refused.stderr, {ref.run_id: "run"}) == wording
     assert not (ref.run_dir / "attempts/2").exists()
     engine.docker("start", "trainer")
     rlx("retry", ref.run_id)
@@ -431,4 +436,5 @@ def test_another_attempt_begins_in_the_same_container(site: Site, engine: Engine
     assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
     assert f"/shared/runs/{ref.run_id}/attempts/2 from none" in log_of(ref)
     engine.docker("rm", "-f", "trainer")
-    assert "its container was removed: launch it again" in rlx("retry", other.run_id, code=1).stderr
+    refused = rlx("retry", other.run_id, code=1)
+    assert settled(refused.stderr, {other.run_id: "run"}) == wording

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.plan import RunState
 from tests.conftest import REPOSITORY
@@ -43,17 +44,18 @@ def test_a_changed_host_key(docker_rig: Rig, host: Host, laptop: Laptop) -> None
     host.break_connections()
     for command in (("launch", "--plan", plans), (*LAUNCH, "--host", "h1", "--container", "rl"), ("logs",)):
         text = refused(laptop, *command)
-        assert "another key" in text and "ssh-keygen -f" in text, text
+        assert "ssh-keygen -f" in text, text
     assert laptop.runs() == (ref,), "nothing was launched"
     said = laptop.rlx("status")
-    assert (said.code, "unreachable" in said.out, "another key" in said.err) == (0, True, True)
+    assert (said.code, "unreachable" in said.out, "h1" in said.err) == (0, True, True)
     assert laptop.rows()["main"]["last_known"] == "starting"
     stop = laptop.rlx("stop", "main")
     assert stop.code == 4 and "NOT stopped" in stop.err
     fix = re.search(r"ssh-keygen [^;]*", refused(laptop, "logs"))
     assert fix is not None
     docker_rig.client.run("sh", "-c", fix.group())
-    assert "nobody has confirmed" in refused(laptop, "logs")
+    # The fix is to confirm the key by hand.
+    assert refused(laptop, "logs").rstrip().endswith(": ssh h1")
     docker_rig.client.run("ssh", "-o", "StrictHostKeyChecking=accept-new", "h1", "true")
     assert laptop.see(ref).state is RunState.STARTING
 
@@ -61,24 +63,26 @@ def test_a_changed_host_key(docker_rig: Rig, host: Host, laptop: Laptop) -> None
 def test_a_user_who_is_not_let_in(host: Host, laptop: Laptop) -> None:
     assert "nobody@h1" in refused(laptop, *LAUNCH, "--host", "nobody@h1", "--container", "rl")
     said = laptop.rlx("status", "--host", "nobody@h1")
-    assert (said.code, "does not let this user in" in said.err) == (4, True), said
+    assert (said.code, "nobody@h1" in said.err) == (4, True), said
     ref = laptop.start(host, toy(laptop.site("h1", "rl"), FOREVER))
     host.configure_sshd("DenyUsers root")
     host.break_connections()
     seen = laptop.see(ref)
-    assert seen.state is RunState.UNREACHABLE and "does not let this user in" in seen.detail
+    assert seen.state is RunState.UNREACHABLE and "Permission denied" in seen.detail
 
 
-def test_no_rights_to_use_docker(docker_rig: Rig, host: Host, laptop: Laptop) -> None:
+def test_no_rights_to_use_docker(docker_rig: Rig, host: Host, laptop: Laptop, wording: SnapshotAssertion) -> None:
     host.add_user("ada", 2001)
     text = refused(laptop, *LAUNCH, "--host", "ada@h1", "--container", "rl")
-    assert "ada may not use docker" in text and "usermod -aG docker ada" in text
+    assert "usermod -aG docker ada" in text
     second = docker_rig.host("h2")
     second.remove_program("docker")
-    assert "no docker command" in refused(laptop, *LAUNCH, "--host", "h2", "--container", "rl")
+    assert refused(laptop, *LAUNCH, "--host", "h2", "--container", "rl") == wording
 
 
-def test_a_run_of_somebody_without_docker_rights_any_more(host: Host, laptop: Laptop) -> None:
+def test_a_run_of_somebody_without_docker_rights_any_more(
+    host: Host, laptop: Laptop, wording: SnapshotAssertion
+) -> None:
     """What they may not ask for, nobody can tell them; it is no end of the run."""
     host.add_user("bob", 2002, docker=True)
     host.run("sh", "-c", "mkdir /srv/bob && chown 2002:2002 /srv/bob")
@@ -86,23 +90,24 @@ def test_a_run_of_somebody_without_docker_rights_any_more(host: Host, laptop: La
     ref = laptop.start(host, toy(laptop.site("bob@h1", "bobs"), FOREVER))
     host.run("chmod", "600", "/run/docker.sock")
     seen = laptop.see(ref)
-    assert (seen.state, seen.detail) == (RunState.STARTING, "docker does not say whether it still runs")
+    assert (seen.state, seen.detail) == (RunState.STARTING, wording)
     stop = laptop.rlx("stop", "main")
-    assert stop.code != 0 and "docker cannot be asked" in stop.err
+    assert stop.code != 0 and "docker" in stop.err
     host.run("chmod", "660", "/run/docker.sock")
     assert laptop.see(ref).leader_live
 
 
-def test_a_container_that_is_gone(host: Host, laptop: Laptop, container: Container) -> None:
-    assert "did you mean rl?" in refused(laptop, *LAUNCH, "--host", "h1", "--container", "rll")
+def test_a_container_that_is_gone(host: Host, laptop: Laptop, container: Container, wording: SnapshotAssertion) -> None:
+    assert refused(laptop, *LAUNCH, "--host", "h1", "--container", "rll") == wording
     plans = laptop.write_plans(toy(laptop.site("h1", "rl"), "true\n"))
     ref = laptop.start(host, toy(laptop.site("h1", "rl"), FOREVER, arm="before"))
     container.stop()
     assert "docker start rl" in refused(laptop, *LAUNCH, "--host", "h1", "--container", "rl")
     container.remove()
-    assert "no container 'rl'" in refused(laptop, *LAUNCH, "--host", "h1", "--container", "rl")
-    assert laptop.see(ref).detail == "its container was removed, which ended it"
+    assert refused(laptop, *LAUNCH, "--host", "h1", "--container", "rl") == wording
+    seen = laptop.see(ref)
+    assert (seen.state, seen.detail) == (RunState.LOST, wording)
     # A plan names the container by its id: another one of that name is not the same.
     host.docker.container("rl", {"/srv": "/data"})
     said = laptop.rlx("launch", "--plan", plans)
-    assert (said.code, "another one than when the plan was made" in said.err) == (5, True), said
+    assert (said.code, said.out) == (5, "") and said.err == wording

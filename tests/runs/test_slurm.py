@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts.node_plans import as_nodes
@@ -66,7 +67,7 @@ def test_a_script_becomes_a_job_and_gets_its_verdict(slurm: Cluster, laptop: Lap
     assert laptop.rlx("wait").code == 0
     (row,) = laptop.rows().values()
     assert row["state"] == "finished"
-    assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+    assert "5 validations" in row["verdict"]["sentence"] and "step 20" in row["verdict"]["sentence"]
     assert laptop.rlx("logs", "--grep", "^h[234]$").out.strip() in {"h2", "h3", "h4"}
     assert "Slurm" in laptop.rlx("doctor", "hpc").out
 
@@ -99,17 +100,17 @@ def test_a_job_that_waits_says_why_and_is_stopped_before_it_starts(slurm: Cluste
         slurm.until(lambda: "a|b|RUNNING" in slurm.squeue("%j|%T"), "somebody else has a part of the node")
         second = job_of(laptop, FOREVER, "second", 1)
         slurm.until(lambda: slurm.job(second.run_id, "%r") == "Resources", "the second waits for devices")
-        patiently(lambda: "expected start" in laptop.see(second).detail, "Slurm has planned it")
+        patiently(lambda: re.search(r"Resources\b.*\d\d:\d\d", laptop.see(second).detail), "Slurm has planned it")
         row = laptop.rows()["second"]
-        assert (row["state"], "waits: Resources" in row["detail"]) == ("queued", True)
+        assert (row["state"], "Resources" in row["detail"]) == ("queued", True)
         (queue,) = json.loads(laptop.rlx("queue", "hpc", "--json").out)["hosts"]
         jobs = {job["run_id"] or job["name"]: job for job in queue["jobs"]}
         assert jobs.keys() == {first.run_id, second.run_id, "a|b"} and queue["held"] == []
         assert (jobs[first.run_id]["devices"], jobs[first.run_id]["where"]) == (f"npu:{NPUS}", "h2")
         assert (jobs[second.run_id]["waits"], jobs[second.run_id]["reason"]) == (True, "Resources")
         shown = laptop.rlx("queue").out
-        assert re.search(rf"npu:{NPUS} +toy-first-s1 .*at the latest \d", shown), shown
-        assert re.search(r"npu:1 +toy-second-s1 .*about [-: \d]+ +Resources", shown) and "1 node  (a|b)" in shown
+        assert re.search(rf"npu:{NPUS} +toy-first-s1 .* \d\d:\d\d", shown), shown
+        assert re.search(r"npu:1 +toy-second-s1 .* [-: \d]+ +Resources", shown) and "1 node  (a|b)" in shown
         assert laptop.rlx("stop", second.run_id).code == 0
         assert laptop.see(second).state is RunState.STOPPED
         assert slurm.job(second.run_id) == "CANCELLED"
@@ -147,7 +148,8 @@ def test_the_end_of_a_job_is_what_the_run_recorded(slurm: Cluster, laptop: Lapto
     }
     reasons = {arm: re.findall(r"RLX59\d", end.detail) for arm, end in seen.items()}
     assert reasons == {"late": ["RLX590"], "preempted": ["RLX591"], "stopped": [], "cancelled": ["RLX594"]}
-    assert "the time limit of Slurm job" in log(slurm.login, late)
+    number = slurm.job(late.run_id, "%i")
+    assert re.search(rf"^rlx: .*\b{number}\b", log(slurm.login, late), re.MULTILINE)
     # One SIGTERM each, though several had reason to send one.
     assert [log(slurm.login, ref).count("told\n") for ref in (late, stopped)] == [1, 1]
     # What a plugin of the site has set stays as it is; the rig's TaskProlog is one for jobs whose names say so.
@@ -155,7 +157,7 @@ def test_the_end_of_a_job_is_what_the_run_recorded(slurm: Cluster, laptop: Lapto
     assert "seen 7,8 leased ." in log(slurm.login, ours)
     refused = laptop.ended(few)
     assert (refused.state, refused.exit_code, refused.detail[:6]) == (RunState.FAILED, 78, "RLX593")
-    assert "RLX593 the run needs 3 npu device(s), and the site's variable names 2" in log(slurm.login, few)
+    assert re.search(r"RLX593 .*\b3 npu .*\b2 of job \d+ on h[234]: 7,8$", log(slurm.login, few), re.MULTILINE)
 
 
 def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) -> None:
@@ -165,7 +167,7 @@ def test_a_controller_that_is_away_costs_no_run(slurm: Cluster, laptop: Laptop) 
     slurm.stop_controller()
     rows = laptop.rows()
     assert {arm: row["state"] for arm, row in rows.items()} == {"running": "starting", "waiting": "starting"}
-    assert "Slurm does not answer" in rows["running"]["detail"]
+    assert rows["running"]["detail"].startswith("Slurm ")
     go(slurm.login, running)
     assert laptop.ended(running).state is RunState.FINISHED
     slurm.start_controller()
@@ -194,10 +196,10 @@ def test_a_preempted_run_goes_on_from_its_checkpoint_in_another_job(slurm: Clust
     ended = laptop.ended(ref)
     assert (ended.state, ended.detail[:6]) == (RunState.FAILED, "RLX591")
     assert last_words in log(slurm.login, ref)
-    assert "RLX591 preempted by Slurm" in laptop.rlx("diagnose", ref.run_id).out
+    assert "RLX591 " in laptop.rlx("diagnose", ref.run_id).out
     go(slurm.login, above)
     waited = laptop.rlx("wait", ref.run_id)
-    assert "attempt 2 goes on from the checkpoint of step 2 (global_step_2)" in waited.err, waited
+    assert re.search(r"attempt 2 .*\(global_step_2\)", waited.err), waited
     row = laptop.rows(ref.run_id)["main"]
     assert (row["state"], row["attempt"], row["verdict"]["status"]) == ("finished", 2, "valid")
     assert "as 2" in log(slurm.login, ref)
@@ -216,7 +218,7 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
     slurm.control("update", "partitionname=main", "state=drain")
     try:
         refused = laptop.rlx("retry", ref.run_id, "--from-checkpoint")
-        assert refused.code == 1 and "nothing was begun: sbatch: sbatch: error" in refused.err, refused
+        assert refused.code == 1 and "sbatch: error" in refused.err, refused
         assert (folder / "job").read_text(encoding="utf-8") == first and (folder / "latest").readlink() == Path(
             "attempts/1"
         )
@@ -233,10 +235,10 @@ def test_a_further_attempt_that_was_cut_off_or_stopped_is_no_second_job(slurm: C
         os.utime(folder / "attempts/2/lineage.json", (0, 0))
         assert laptop.see(ref).state is RunState.LOST
         again = laptop.rlx("retry", ref.run_id)
-        assert again.code == 1 and f"it is not over: Slurm job {number} is PENDING" in again.err
+        assert again.code == 1 and f"job {number} is PENDING" in again.err
         seen = laptop.see(ref)
         assert (seen.state, seen.attempt) == (RunState.QUEUED, 2)
-        assert "attempt 2 is under way already" in laptop.rlx("retry", ref.run_id).err
+        assert "attempt 2 " in laptop.rlx("retry", ref.run_id).err
         assert laptop.rlx("stop", ref.run_id).code == 0
         assert slurm.job(f"{ref.run_id}@2") == "CANCELLED"
     finally:
@@ -285,7 +287,7 @@ FAILS = '[ "$RLX_NODE" = 0 ] || { echo boom; exit 3; }\n'
 HEAD_ENDS = '[ "$RLX_NODE" != 0 ] || exit 4\n'
 
 
-def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Laptop) -> None:
+def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Laptop, wording: SnapshotAssertion) -> None:
     """Also where no Ray notices it, and where one node alone has not the devices that it needs."""
     failing = launched(laptop, several(laptop, TRAP + FAILS + TRAPS, "failing"))
     few = launched(laptop, several(laptop, TRAPS, "few", count=2))
@@ -299,19 +301,19 @@ def test_the_end_of_one_node_is_the_end_of_the_job(slurm: Cluster, laptop: Lapto
     )
     slurm.rig.host(name).run("kill", "-9", pid)
     ends = {ref.arm: laptop.ended(ref) for ref in (failing, few, head_ends, killed)}
-    assert f"rlx: node 1 ({name}) recorded no end: up" in log(slurm.login, killed)
+    assert re.search(rf"^rlx: node 1 \({name}\) .*: up$", log(slurm.login, killed), re.MULTILINE)
     assert {arm: (end.state, end.exit_code) for arm, end in ends.items()} == {
         "killed": (RunState.FAILED, 5),
         "failing": (RunState.FAILED, 5),
         "few": (RunState.FAILED, 5),
         "ends": (RunState.FAILED, 4),
     }
-    assert ends["failing"].detail == "another node of its Slurm job ended; its log says which, and how"
-    assert re.search(r"rlx: node 1 \(h[34]\) ended with 3: boom", log(slurm.login, failing))
+    assert ends["failing"].detail == wording
+    assert re.search(r"rlx: node 1 \(h[34]\) .*\b3: boom", log(slurm.login, failing))
     assert ends["few"].detail.startswith("RLX593")
-    assert "ended with 78: rlx: RLX593 the run needs 2 npu device(s)" in log(slurm.login, few)
+    assert re.search(r"\b78: rlx: RLX593 .*\b2 npu ", log(slurm.login, few))
     (left,) = laptop.workers(head_ends)
-    assert laptop.ended(left).detail == "the head of the run had ended"
+    assert laptop.ended(left).detail == wording
     # What the site set for the script alone means nothing on another node.
     shown = [log(slurm.login, node) for node in nodes_of(laptop, batch) if laptop.ended(node)]
     assert ["seen 7,8 leased ." in shown[0], "seen  leased " in shown[1]] == [True, True], shown
@@ -337,7 +339,7 @@ def test_all_nodes_of_a_job_are_told_of_its_end(slurm: Cluster, laptop: Laptop) 
         "given-up": {RunState.FAILED},
     }
     assert all(end.detail.startswith("RLX594") for end in seen["cancelled"])
-    assert all(end.detail.startswith("RLX592 Slurm gave up a node of its job") for end in seen["given-up"])
+    assert all(end.detail.startswith("RLX592 ") for end in seen["given-up"])
     assert {log(slurm.login, node).count("told\n") for arm in ("cancelled", "stopped") for node in both[arm]} == {1}
     slurm.until_idle()
     assert slurm.job(given_up.run_id, "%T|%N") == "NODE_FAIL|h[2-4]"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts import user_file
@@ -93,7 +94,9 @@ echo "user $(id -u):$(id -g) HOME $HOME slurm ${SLURM_JOB_ID-none}"
 """
 
 
-def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop, tmp_path: Path) -> None:
+def test_a_script_gets_its_verdict_and_its_image(
+    slurm: Cluster, laptop: Laptop, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     """The login node has no docker at all; what it cannot see, nobody pretends to have seen."""
     assert slurm.login.run("docker", "version", check=False).returncode
     script = tmp_path / "run_grpo.sh"
@@ -101,14 +104,15 @@ def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop,
     mounts = ["/usr:/usr:ro", f"{CASES}:{CASES}:ro", *(f"{folder}:{folder}:ro" for folder in python_folders())]
     write_entry(mounts=mounts)
     doctor = laptop.rlx("doctor", "hpc").out
-    assert f"each job makes a container of {IMAGE} on its node: what is in it was not looked at" in doctor
-    assert "RLX589" in doctor and "what would train" not in doctor
+    assert any("RLX589" in line and IMAGE in line for line in doctor.splitlines())
+    assert json.loads(laptop.rlx("doctor", "hpc", "--json").out)["facts"]["container"] is None
+    assert "Python" not in doctor
     refused = laptop.rlx("hosts", "start", "hpc")
-    assert (refused.code, "each job makes a container of its own" in refused.err) == (2, True)
+    assert refused.code == 2 and refused.err == wording
     write_entry("other", name="rlx-rig:other")
     launch = ("launch", "--script", str(script), "--name", "mine", "--arm")
     said = laptop.rlx(*launch, "entry", "--host", "hpc", "--dry-run")
-    assert f"{ROOT} on hpc, each job in a container of its own of {IMAGE}" in said.out
+    assert any(f"{ROOT} on hpc" in line and IMAGE in line for line in said.out.splitlines())
     for arm, words in (("entry", ("hpc",)), ("named", ("other", "--image", IMAGE)), ("missing", ("other",))):
         said = laptop.rlx(*launch, arm, "--host", *words)
         assert said.code == 0, said.err
@@ -121,33 +125,35 @@ def test_a_script_gets_its_verdict_and_its_image(slurm: Cluster, laptop: Laptop,
         "named": "failed",
         "missing": "failed",
     }
-    assert "read and not promised (5 validations, the last at step 20)" in rows["entry"]["verdict"]["sentence"]
-    assert f"could not start the container of {IMAGE}" in log(slurm.login, runs["named"])
-    assert "has no image rlx-rig:other" in log(slurm.login, runs["missing"])
+    assert "5 validations" in rows["entry"]["verdict"]["sentence"] and "step 20" in rows["entry"]["verdict"]["sentence"]
+    assert {arm: rows[arm]["detail"][:6] for arm in ("named", "missing")} == {"named": "RLX589", "missing": "RLX589"}
+    assert IMAGE in log(slurm.login, runs["named"]) and "rlx-rig:other" in log(slurm.login, runs["missing"])
     said = log(slurm.login, runs["entry"])
     folder = run_folder(slurm.login, runs["entry"])
     image = (folder / "image").read_text(encoding="utf-8").strip()
-    assert f"rlx: in a container of {IMAGE} on h" in said and image in said
+    assert re.search(rf"^rlx: .*{IMAGE} on h[23]: {image}$", said, re.MULTILINE)
     assert (
         json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["plan"]["site"]["job_image"]["name"] == IMAGE
     )
 
 
-def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop) -> None:
+def test_a_plan_that_asks_docker_for_more_is_refused(laptop: Laptop, wording: SnapshotAssertion) -> None:
     """It may come from a file."""
     site = laptop.site("hpc")
-    for image, why in (
-        (Image("--privileged"), "is no name of an image"),
-        (Image(IMAGE, mounts=("/:/host:rshared",)), "is no mount"),
-        (Image(IMAGE, user="0 --privileged"), "is no user"),
+    for image in (
+        Image("--privileged"),
+        Image(IMAGE, mounts=("/:/host:rshared",)),
+        Image(IMAGE, user="0 --privileged"),
     ):
-        with pytest.raises(RlxError, match=why):
+        with pytest.raises(RlxError) as caught:
             laptop.launch(npu_toy(replace(site, job_image=image), GO))
-    with pytest.raises(RlxError, match="its image is for a job"):
+        assert caught.value.message == wording
+    with pytest.raises(RlxError) as caught:
         laptop.launch(npu_toy(replace(site, batch=None), GO))
+    assert caught.value.message == wording
     (script := laptop.home / "own.sh").write_text("true\n", encoding="utf-8")
     refused = laptop.rlx("launch", "--script", str(script), "--name", "mine", "--host", "hpc", "--container", "rl")
-    assert (refused.code, "is no part of a job" in refused.err) == (2, True), refused.err
+    assert refused.code == 2 and refused.err == wording
     assert laptop.runs() == ()
 
 
@@ -178,7 +184,7 @@ def test_each_job_has_a_container_with_its_own_devices(slurm: Cluster, laptop: L
     assert "user 0:0 HOME /root slurm none" in said[0]
     image = node.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
     assert (run_folder(slurm.login, first) / "image").read_text(encoding="utf-8").strip() == image
-    assert f"rlx: in a container of {IMAGE} on {node.name}: {image}" in said[0]
+    assert f"{IMAGE} on {node.name}: {image}" in said[0]
     patiently(lambda: containers(node) == ["neighbour"], "both are gone")
     assert node.run("docker", "inspect", neighbour.id).stdout == before
     neighbour.remove()
@@ -254,10 +260,13 @@ def test_a_node_that_can_make_no_container_says_why(slurm: Cluster, laptop: Lapt
     node.docker.start()
     assert {(end.state, end.detail[:6]) for end in ends.values()} == {(RunState.FAILED, "RLX589")}
     said = {arm: log(slurm.login, ref) for arm, ref in others.items()}
-    assert "has no image rlx-rig:never, and rlx fetches none: docker pull rlx-rig:never, on each node" in said["none"]
-    assert "the entry of the host mounts /data/nowhere, which is not on h" in said["mounted"]
-    assert "could not start the container of rlx-rig:latest (127)" in said["empty"]
-    assert f"the docker daemon on {node.name} does not answer" in said["down"]
+    for arm, facts in {
+        "none": ("docker pull rlx-rig:never",),
+        "mounted": ("/data/nowhere",),
+        "empty": ("rlx-rig:latest", "(127)"),
+        "down": ("docker", node.name),
+    }.items():
+        assert any("RLX589" in line and all(fact in line for fact in facts) for line in said[arm].splitlines()), said
     patiently(lambda: [containers(each) for each in slurm.nodes] == [[], []], "none is left")
     assert not slurm.nodes[0].path("/data").exists()
 
@@ -278,7 +287,7 @@ def test_what_it_writes_belongs_to_who_submitted_it(slurm: Cluster, laptop: Lapt
     assert re.search(r"^groups 2001 \d+ 3000$", log(slurm.login, ref), re.MULTILINE)
     assert (run_folder(slurm.login, ref) / "checkpoints/made").stat().st_uid == 2001
     assert laptop.ended(denied).detail.startswith("RLX589")
-    assert "bob may not use docker on h" in log(slurm.login, denied)
+    assert re.search(r"^rlx: RLX589 .*\bbob\b.*\bh[23]\b", log(slurm.login, denied), re.MULTILINE)
 
 
 FAILS = '[ "$RLX_NODE" = 0 ] || { echo boom; exit 3; }\n'
@@ -289,7 +298,7 @@ while [ "$RLX_NODE" != 0 ] && [ ! -e $head ]; do sleep 0.1; done; [ "$RLX_NODE" 
 """
 
 
-def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> None:
+def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop, wording: SnapshotAssertion) -> None:
     plan = as_nodes([npu_toy(laptop.site("hpc"), INSIDE + FOLLOWS + GO, count=2)], 2)
     ref = launched(laptop, plan)
     nodes = [ref, *laptop.workers(ref)]
@@ -300,19 +309,15 @@ def test_each_node_of_a_run_makes_its_own(slurm: Cluster, laptop: Laptop) -> Non
     # A node that fails ends the head, also one that does not listen.
     failing = launched(laptop, as_nodes([npu_toy(laptop.site("hpc"), IGNORES + FAILS + DEAF, arm="failing")], 2))
     end = laptop.ended(failing)
-    assert (end.state, end.exit_code, end.detail) == (
-        RunState.FAILED,
-        137,
-        "another node of its Slurm job ended; its log says which, and how; ended by SIGKILL",
-    )
-    assert re.search(r"rlx: node 1 \(h3\) ended with 3: boom", log(slurm.login, failing))
+    assert (end.state, end.exit_code, end.detail) == (RunState.FAILED, 137, wording)
+    assert re.search(r"rlx: node 1 \(h3\) .*\b3: boom", log(slurm.login, failing))
     # Somebody has built the image anew on one node.
     second = slurm.nodes[1]
     own = second.run("docker", "image", "inspect", "-f", "{{.Id}}", IMAGE).stdout.decode().strip()
     second.run("docker", "tag", second.docker.build("ENV A=1"), IMAGE)
     other = launched(laptop, plan)
     assert laptop.ended(other).detail.startswith("RLX589")
-    assert f"{IMAGE} is another one on h3" in log(slurm.login, other)
+    assert re.search(rf"RLX589 .*{IMAGE}.*\bh3\b", log(slurm.login, other))
     second.run("docker", "tag", own, IMAGE)
     patiently(lambda: [containers(host) for host in slurm.nodes] == [[], []], "all are gone")
 
@@ -324,6 +329,6 @@ def test_another_attempt_has_a_container_of_its_own(slurm: Cluster, laptop: Lapt
     seen = laptop.ended(ref)
     assert (seen.state, seen.attempt) == (RunState.FINISHED, 2)
     said = log(slurm.login, ref)
-    assert f"in a container of {IMAGE}" in said and "leased 0." in said and "slurm none" in said
+    assert f"{IMAGE} on h" in said and "leased 0." in said and "slurm none" in said
     slurm.until_idle()
     assert not [name for node in slurm.nodes for name in containers(node) if ref.run_id in name]

@@ -7,10 +7,11 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 
+from rlx.runs import Index
 from tests.runs.sweeps import RECIPE, Sweep, began, let_go
 from tests.runs.sweeps import sweep_of as sweep_of
 from tests.runs.test_sweeps import RLX
-from tests.runs.toys import until
+from tests.runs.toys import home, until
 
 ARMS = "  mid: {train: {lr: 0.5}}\n  high: {train: {lr: 0.9}}\n"
 SEEDS = ("--seed", 1, 2, "--seed", 3, "--seed", 4, "--seed", 5)
@@ -34,7 +35,7 @@ def test_every_run_of_a_sweep_is_accounted_for(sweep_of: Callable[[int], Sweep])
     last.kill("tar")
     last.path("/srv/unpack").touch()
     ids = sweep.launch(*SEEDS, "-y")
-    assert len(ids) == 20 and sweep.heard("nothing runs twice")
+    assert len(ids) == 20 and sweep.heard(f"launch {Index(home()).runs()[0].launch_id}")
     homes = {seed: hosts for seed, hosts in places(sweep).items()}
     assert all(len(hosts) == 1 for hosts in homes.values()) and set().union(*homes.values()) == {"h1", "h2", "h3", "h4"}
     # From here on one host each has its accident, with a run of its own that had begun.
