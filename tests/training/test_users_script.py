@@ -31,7 +31,7 @@ def test_both_ran_unchanged_and_are_held_to_what_they_printed(arms: tuple[Laptop
     for row in rows.values():
         assert (row["state"], row["steps_done"], row["last_validation"]["step"]) == ("finished", 20, 20), row
         assert row["verdict"]["status"] == "unverified"
-        assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+        assert "5 validations" in row["verdict"]["sentence"] and "step 20" in row["verdict"]["sentence"]
         assert (Path(row["run_dir"]) / "script" / SCRIPT.name).read_bytes() == SCRIPT.read_bytes()
     found = {arm: [finding["id"] for finding in row["verdict"]["findings"]] for arm, row in rows.items()}
     assert found == {"control": ["RLX716"], "aqn": ["RLX716", "RLX679"]}
