@@ -11,12 +11,14 @@ import time
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.recipe_from import RecipeFrom, recipe_from
 from rlx.recipe import load_recipe
 from rlx.recipe.source import Source
 from tests.cli.support import rlx
 from tests.conftest import CASES
+from tests.wording import settled
 
 FOLDERS = sorted((CASES / "init-from").iterdir())
 EXPECTED = ("recipe.yaml", "said.txt")
@@ -84,50 +86,56 @@ def test_files_and_lengths_are_no_secrets_and_literal_ones_are(tmp_path: Path) -
 
 
 REFUSED = {
-    "missing.sh": (None, "No such file", "name a bash script"),
-    "empty.sh": ("\n \n", "is empty", "name a bash script"),
-    "binary.sh": ("\0\x01\x02" * 100, "is no text", "name a launch script"),
-    "large.sh": ("# x\n" * 2_600_000, "is larger than 4", "name a bash script"),
-    "self.sh": ("f() { f; }; f", "calls itself", "name a script"),
-    "endless.sh": ("while :; do :; done", "does not come to its end", "name a script"),
-    "foreign.sh": ("#!/bin/bash\necho hello; make all", "starts no training", "name the script"),
-    "other.sh": ("python train.py --lr 1", "train.py: is no program that rlx knows", "rlx launch --script"),
-    "entropy.sh": (
-        "python3 -m recipe.entropy.main_entropy a=1",
-        "recipe.entropy.main_entropy: starts a trainer",
-        "rlx launch --script",
-    ),
-    "dpo.sh": ("python cli/train_dpo.py --config-name x", "no recipe for this trainer", "rlx launch --script"),
-    "no-yaml.sh": ("python cli/train_grpo.py --config-name lost", "lost.yaml, which is not beside it", "lost.yaml"),
-    "broken.yaml": ("a: [1", "line ", "correct the file"),
-    "other.yaml": ("a: 1", "is no configuration that rlx knows", "name a bash script"),
-    "recipe.yaml": ("version: 1\nbackend: {}", "is a recipe already", "rlx validate"),
+    "missing.sh": (None, "missing.sh"),
+    "empty.sh": ("\n \n", "empty.sh"),
+    "binary.sh": ("\0\x01\x02" * 100, "binary.sh"),
+    "large.sh": ("# x\n" * 2_600_000, "large.sh"),
+    "self.sh": ("f() { f; }; f", "self.sh"),
+    "endless.sh": ("while :; do :; done", "endless.sh"),
+    "foreign.sh": ("#!/bin/bash\necho hello; make all", "foreign.sh"),
+    "other.sh": ("python train.py --lr 1", "rlx launch --script"),
+    "entropy.sh": ("python3 -m recipe.entropy.main_entropy a=1", "rlx launch --script"),
+    "dpo.sh": ("python cli/train_dpo.py --config-name x", "rlx launch --script"),
+    "no-yaml.sh": ("python cli/train_grpo.py --config-name lost", "lost.yaml"),
+    "other.yaml": ("a: 1", "other.yaml"),
+    "recipe.yaml": ("version: 1\nbackend: {}", "rlx validate"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_no_launch_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
-    text, message, fix = REFUSED[name]
+def test_what_is_no_launch_is_refused_in_a_sentence(name: str, tmp_path: Path, wording: SnapshotAssertion) -> None:
+    text, fact = REFUSED[name]
     if text is not None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     begun = time.process_time()
     done = rlx("init", "--from", str(tmp_path / name), str(tmp_path / "new.yaml"), code=None)
     assert done.returncode == 2
-    assert message in done.stderr and fix in done.stderr and "Traceback" not in done.stderr
+    assert fact in done.stderr and "Traceback" not in done.stderr
+    assert settled(done.stderr, {str(tmp_path): "folder"}) == wording
     assert not (tmp_path / "new.yaml").exists()
     assert time.process_time() - begun < 2
 
 
-def test_nothing_is_overwritten_and_options_go_with_a_launch(tmp_path: Path) -> None:
+def test_a_broken_configuration_is_refused_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("a: [1", encoding="utf-8")
+    done = rlx("init", "--from", str(tmp_path / "broken.yaml"), str(tmp_path / "new.yaml"), code=2)
+    assert "broken.yaml, line 2" in done.stderr and "  fix: " in done.stderr
+    assert not (tmp_path / "new.yaml").exists()
+
+
+def test_nothing_is_overwritten_and_options_go_with_a_launch(tmp_path: Path, wording: SnapshotAssertion) -> None:
     script = str(CASES / "init-from/arms/run.sh")
     target = tmp_path / "new.yaml"
     target.write_text("mine", encoding="utf-8")
-    assert "exists already" in rlx("init", "--from", script, str(target), code=None).stderr
-    assert target.read_text(encoding="utf-8") == "mine"
-    assert "--arm" in rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", "aqn", code=None).stderr
-    assert "--json goes with --from FILE" in rlx("init", "--json", str(tmp_path / "x.yaml"), code=None).stderr
-    again = rlx("init", "--from", script, str(tmp_path / "x.yaml"), "--arm", f"baseline={script}", code=None)
-    assert "is there twice" in again.stderr
+    other = str(tmp_path / "x.yaml")
+    refused = [
+        rlx("init", "--from", script, str(target), code=2),
+        rlx("init", "--from", script, other, "--arm", "aqn", code=2),
+        rlx("init", "--json", other, code=2),
+        rlx("init", "--from", script, other, "--arm", f"baseline={script}", code=2),
+    ]
+    assert target.read_text(encoding="utf-8") == "mine" and not Path(other).exists()
+    assert [settled(done.stderr, {script: "script", str(tmp_path): "folder"}) for done in refused] == wording
 
 
 def test_a_printed_configuration_becomes_a_recipe() -> None:
@@ -139,12 +147,12 @@ def test_a_printed_configuration_becomes_a_recipe() -> None:
     assert differing == {"trainer.experiment_name", "trainer.default_local_dir", "trainer.validation_data_dir"}
 
 
-def test_no_secret_is_in_a_refusal(tmp_path: Path) -> None:
+def test_no_secret_is_in_a_refusal(tmp_path: Path, wording: SnapshotAssertion) -> None:
     (tmp_path / "run.sh").write_text(
         "export API_KEY=qwertyuiop\npython https://me:other-word@host/$API_KEY.py\n", encoding="utf-8"
     )
     done = rlx("init", "--from", str(tmp_path / "run.sh"), str(tmp_path / "new.yaml"), code=2)
-    assert "is no program that rlx knows" in done.stderr
+    assert settled(done.stderr, {str(tmp_path): "folder"}) == wording
     assert "qwertyuiop" not in done.stderr and "other-word" not in done.stderr
 
 

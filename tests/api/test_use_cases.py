@@ -8,15 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 import rlx
 from rlx.api.plans import Draft, Plans
+from rlx.compare.left_out import LeftOutBy
 from rlx.errors import ExitCode
+from rlx.findings import finding_row
 from rlx.plan import RunState
 from rlx.runs import RunRef
-from tests.conftest import CASES
+from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 from tests.runs.toys import FOREVER, ended, start, start_one, toy_plan, until
+from tests.wording import settled
 
 RECORDED = CASES / "six-runs"
 
@@ -60,52 +64,52 @@ def test_a_loaded_recipe_is_planned_as_its_name_is() -> None:
     assert len(loaded.plans) == 4
 
 
-def test_options_come_before_the_recipe_is_loaded() -> None:
+def test_options_come_before_the_recipe_is_loaded(wording: SnapshotAssertion) -> None:
     recipe = rlx.load_recipe("tiny-cpu")
     with pytest.raises(rlx.UsageError) as error:
         rlx.noise_schedule(recipe, sets=["seed=2"])
-    assert "loaded already" in refused(error)
+    assert settled(refused(error), {str(REPOSITORY): "repository"}) == wording
 
 
 def test_explain_knows_ids_in_any_case_and_the_nearest() -> None:
     assert rlx.explain("rlx104") == rlx.explain("RLX104")
     # What rlx diagnose prints of a log is explained, too.
-    assert rlx.explain("RLX804").what == "the memory of an NPU is full"
+    assert rlx.explain("RLX804").what == finding_row("RLX804").en.title
     with pytest.raises(rlx.UsageError) as error:
         rlx.explain("RLX1044")
     assert "RLX1044" in refused(error)
 
 
-def test_the_noise_of_an_arm() -> None:
+def test_the_noise_of_an_arm(wording: SnapshotAssertion) -> None:
     (arm,) = rlx.noise_schedule("tiny-cpu")
     assert (arm.name, len(arm.noise.sigmas), arm.noisy_steps) == ("aqn", 20, 16)
     with pytest.raises(rlx.UsageError) as error:
         rlx.noise_schedule("tiny-cpu", ["baseline"])
-    assert "no noise in baseline" in refused(error)
+    assert "baseline" in (said := refused(error)) and said == wording
 
 
-def test_norm_weights_of_a_folder_without_any(tmp_path: Path) -> None:
+def test_norm_weights_of_a_folder_without_any(tmp_path: Path, wording: SnapshotAssertion) -> None:
     with pytest.raises(rlx.RlxError) as error:
         rlx.norm_weights(tmp_path)
-    assert "no norm weights" in refused(error, ExitCode.ERROR)
+    assert settled(refused(error, ExitCode.ERROR), {str(tmp_path): "folder"}) == wording
 
 
-def test_layouts_have_the_recipe_itself_among_them() -> None:
+def test_layouts_have_the_recipe_itself_among_them(wording: SnapshotAssertion) -> None:
     listed = rlx.layouts("qwen2.5-1.5b-gsm8k-npu")
     assert any(layout.job == listed.job for layout in listed.found.possible)
     with pytest.raises(rlx.UsageError) as error:
         rlx.layouts("tiny-cpu")
-    assert "nothing to split" in refused(error)
+    assert refused(error) == wording
 
 
-def test_migrate_writes_a_new_file_only(tmp_path: Path) -> None:
+def test_migrate_writes_a_new_file_only(tmp_path: Path, wording: SnapshotAssertion) -> None:
     target = tmp_path / "megatron.yaml"
     result = rlx.migrate("qwen2.5-1.5b-gsm8k-npu", target=target)
     assert result.is_valid and target.read_text(encoding="utf-8") == result.text
     assert rlx.load_recipe(target).arms
     with pytest.raises(rlx.UsageError) as error:
         rlx.migrate("qwen2.5-1.5b-gsm8k-npu", target=target)
-    assert "exists already" in refused(error)
+    assert settled(refused(error), {str(target): "target"}) == wording
 
 
 def test_a_recipe_that_breaks_a_rule_is_not_rehearsed() -> None:
@@ -129,11 +133,11 @@ def test_a_launch_to_its_end() -> None:
     assert lines == [("baseline", b"hello"), ("aqn", b"hello")]
 
 
-def test_stop_and_the_time_that_is_up() -> None:
+def test_stop_and_the_time_that_is_up(wording: SnapshotAssertion) -> None:
     run = start_one(FOREVER)
     with pytest.raises(rlx.RlxError) as error:
         rlx.wait(run, timeout_s=0)
-    assert "time is up" in refused(error, ExitCode.NOT_FINISHED)
+    assert settled(refused(error, ExitCode.NOT_FINISHED), {run.run_id: "run"}) == wording
     result = rlx.stop(run, grace_s=1)
     assert result.stopped[run.run_id].ended and not result.stopped[run.run_id].left and not result.failures
     assert [row.state for row in rlx.status(run)] == [RunState.STOPPED]
@@ -144,13 +148,13 @@ def test_a_follow_ends_with_its_run() -> None:
     assert [line for _, line in rlx.logs(run, follow=True)] == [b"line 1", b"line 2", b"line 3"]
 
 
-def test_no_runs_at_all() -> None:
+def test_no_runs_at_all(wording: SnapshotAssertion) -> None:
     assert rlx.status() == []
     assert rlx.find_runs([]) == ()
     for ask in (rlx.find_runs, rlx.wait, rlx.logs, lambda: rlx.judge("x"), lambda: rlx.stop("x")):
         with pytest.raises(rlx.NoSuchRun) as error:
             ask()
-        assert "no runs yet" in refused(error, ExitCode.NO_SUCH_RUN)
+        assert refused(error, ExitCode.NO_SUCH_RUN) == wording(name="no runs")
 
 
 def test_choices_that_exclude_each_other(recorded: list[Path]) -> None:
@@ -186,32 +190,36 @@ def test_a_verdict(recorded: list[Path]) -> None:
     assert judged == rlx.judge(rlx.find_runs("aqn-s1")[0])
 
 
-def test_arms_are_named_or_given(recorded: list[Path]) -> None:
+def test_arms_are_named_or_given(recorded: list[Path], wording: SnapshotAssertion) -> None:
     by_name = rlx.compare("baseline", "aqn")
     given = rlx.compare(rlx.find_runs("baseline"), rlx.find_runs("aqn"))
     assert by_name.sentences == given.sentences and by_name.reportable
-    assert "difference between baseline and aqn" in by_name.sentences[1]
+    assert [arm.arm for arm in by_name.comparison.arms] == ["baseline", "aqn"]
+    assert by_name.sentences == wording
 
 
 def test_a_comparison_has_the_runs_that_were_left_out(recorded: list[Path]) -> None:
     compared = rlx.compare("baseline", "aqn", seeds=[1, 2])
     assert [(run.arm, run.seed, run.by) for run in compared.left_out] == [
-        ("aqn", 3, "this command line"),
-        ("baseline", 3, "this command line"),
+        ("aqn", 3, LeftOutBy.COMMAND_LINE),
+        ("baseline", 3, LeftOutBy.COMMAND_LINE),
     ]
 
 
-def test_a_report_is_replaced_and_nothing_else(recorded: list[Path], tmp_path: Path) -> None:
+def test_a_report_is_replaced_and_nothing_else(
+    recorded: list[Path], tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     page = tmp_path / "page.html"
     assert rlx.report(page) == page
     assert rlx.report(page, "baseline", "aqn") == page and "<html" in page.read_text(encoding="utf-8")
     page.write_text("somebody's own", encoding="utf-8")
     with pytest.raises(rlx.RlxError) as error:
         rlx.report(page)
-    assert "rlx has not made it" in refused(error, ExitCode.ERROR)
+    assert settled(refused(error, ExitCode.ERROR), {str(page): "page"}) == wording
+    assert page.read_text(encoding="utf-8") == "somebody's own"
 
 
-def test_a_log_without_a_run(recorded: list[Path], tmp_path: Path) -> None:
+def test_a_log_without_a_run(recorded: list[Path], tmp_path: Path, wording: SnapshotAssertion) -> None:
     log = tmp_path / "old.log"
     shutil.copy(recorded[0] / "attempts/1/log", log)
     assert rlx.read_log(log).last_step == 20
@@ -221,7 +229,7 @@ def test_a_log_without_a_run(recorded: list[Path], tmp_path: Path) -> None:
     assert isinstance(taken.ref, RunRef) and rlx.status(taken.ref)[0].steps_done == 20
     with pytest.raises(rlx.UsageError) as error:
         rlx.import_logs(log, "old", arm="baseline")
-    assert "imported already" in refused(error)
+    assert settled(refused(error), {str(log): "log", taken.ref.run_id: "run"}) == wording
 
 
 def test_logs_that_are_not_there(tmp_path: Path) -> None:

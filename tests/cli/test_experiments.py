@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.completing import experiment_names
 from rlx.backends import registry
@@ -21,6 +23,7 @@ from rlx.runs import Index, RunRef, read_manifest
 from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx_here
 from tests.runs.toys import ended, home, start, toy_plan
+from tests.wording import settled
 
 RECIPE = """
 version: 1
@@ -66,6 +69,17 @@ def say(*arguments: object, code: int = 0) -> tuple[str, str]:
         raise done.exception
     assert done.exit_code == code, done.output
     return done.stdout, done.stderr
+
+
+def worded(text: str) -> str:
+    """The text without what differs between launches: ids, digests, times and who launched."""
+    named = {}
+    for ref in Index(home()).runs():
+        named |= {ref.run_id: f"{ref.arm} of seed {ref.seed}", ref.launch_id: "launch"}
+    for path in (home() / "experiments").glob("*.json"):
+        asked = from_jsonable(Registration, json.loads(path.read_text(encoding="utf-8")))
+        named |= {asked.short: "experiment", asked.registered: "time", asked.by: "person"}
+    return settled(text, named)
 
 
 def planned(*arguments: object) -> list[dict[str, Any]]:
@@ -118,16 +132,18 @@ def test_one_that_an_earlier_version_registered_keeps_its_digest(recipe: Path) -
     assert {registered(ref) for ref in refs} == {plan.registration}
     assert [path.stem for path in (home() / "experiments").iterdir()] == [then.digest]
     assert [run["digest"] for run in json.loads(say("experiments", "--json")[0])["experiments"]] == [then.digest]
-    assert "nothing is missing" in say("launch", recipe, "--host", "local")[1]
+    assert say("launch", recipe, "--host", "local")[0] == ""
 
 
-def test_one_of_a_later_form_is_not_guessed_at(recipe: Path) -> None:
+def test_one_of_a_later_form_is_not_guessed_at(recipe: Path, wording: SnapshotAssertion) -> None:
     asked = from_jsonable(Registration, planned(recipe)[0]["registration"])
     (home() / "experiments").mkdir(parents=True)
     later = to_jsonable(replace(asked, form=3))
-    (home() / "experiments" / f"{asked.digest}.json").write_text(json.dumps(later), encoding="utf-8")
-    with pytest.raises(RlxError, match="form 3, and this rlx knows up to 2"):
+    file = home() / "experiments" / f"{asked.digest}.json"
+    file.write_text(json.dumps(later), encoding="utf-8")
+    with pytest.raises(RlxError, match="form 3") as caught:
         say("launch", recipe, "--host", "local")
+    assert settled(caught.value.message, {str(file): "file", asked.short: "experiment"}) == wording
 
 
 def test_without_an_experiment_several_seeds_go_in_blocks_too(recipe: Path) -> None:
@@ -143,19 +159,22 @@ def test_the_order_within_blocks_is_drawn(recipe: Path) -> None:
     assert 8 < firsts.count("slow") < 32
 
 
-def test_the_plan_says_what_is_asked(recipe: Path) -> None:
+def test_the_plan_says_what_is_asked(recipe: Path, wording: SnapshotAssertion) -> None:
+    asked = planned(recipe)[0]["registration"]
+    assert (asked["test"], asked["metric"]) == ("superiority", "val-core/toy/acc/mean@1")
+    assert (asked["seeds"], asked["spare_seeds"]) == ([11, 12, 13], [14])
     told = say("plan", recipe, "--arm", "fast", "--seed", 11)[0]
-    assert "superiority of fast against slow, by val-core/toy/acc/mean@1 at the last step" in told
-    assert "3 seeds an arm (11 to 13), spare: 14, unpaired" in told
+    assert told.partition("\nexperiment\n")[2].partition("\nexpectations\n")[0] == wording
 
 
-def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path) -> None:
+def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path, wording: SnapshotAssertion) -> None:
     refs, narrated = launched(recipe)
     assert {(ref.arm, ref.seed) for ref in refs} == ALL
     known = {registered(ref) for ref in refs}
     (asked,) = known
-    assert f"experiment {asked.short}: Does a larger rate help?" in narrated
-    assert "not in this launch" not in narrated
+    assert asked.short in narrated and asked.question in narrated
+    assert not re.search(r"(slow|fast)-s1\d", narrated), "no run is said to be missing"
+    assert worded(narrated) == wording
     assert asked.registered.endswith("Z") and "@" in asked.by
     assert (
         json.loads((home() / "experiments" / f"{asked.digest}.json").read_text(encoding="utf-8"))["registered"]
@@ -165,9 +184,10 @@ def test_it_stands_in_every_manifest_before_the_first_step(recipe: Path) -> None
     assert manifest is not None and asked.registered <= manifest.created and manifest.unread == ()
 
 
-def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -> None:
+def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path, wording: SnapshotAssertion) -> None:
     (first, *_), narrated = launched(recipe, "--seed", 11)
-    assert "not in this launch: " in narrated and "slow-s12" in narrated and "fast-s13" in narrated
+    assert "slow-s12" in narrated and "fast-s13" in narrated and "slow-s11" not in narrated
+    assert worded(narrated) == wording
     path = home() / "experiments" / f"{registered(first).digest}.json"
     path.write_text(
         path.read_text(encoding="utf-8").replace(registered(first).registered, "2026-01-01T00:00:00Z"), encoding="utf-8"
@@ -177,13 +197,16 @@ def test_what_is_launched_later_has_the_time_of_the_first_launch(recipe: Path) -
     assert registered(later).digest == registered(first).digest
 
 
-def test_an_interrupted_launch_is_completed_with_the_same_runs_and_the_same_registration(recipe: Path) -> None:
+def test_an_interrupted_launch_is_completed_with_the_same_runs_and_the_same_registration(
+    recipe: Path, wording: SnapshotAssertion
+) -> None:
     refs, _ = launched(recipe, "--seed", 11)
     manifests = [(ref.run_dir / "manifest.json").read_text(encoding="utf-8") for ref in refs]
     with closing(sqlite3.connect(home() / "index.db")) as db, db:
         db.execute("UPDATE launches SET resolved = 0")
     again, narrated = launched(recipe, "--seed", 11)
-    assert again == refs and "this completes launch" in narrated and "launched before" not in narrated
+    assert again == refs and refs[0].launch_id in narrated and "slow-s11" not in narrated
+    assert worded(narrated) == wording
     assert [(ref.run_dir / "manifest.json").read_text(encoding="utf-8") for ref in again] == manifests
     assert [run["run_id"] for run in the_one()["runs"]] == [ref.run_id for ref in refs]
 
@@ -258,7 +281,7 @@ def test_a_written_plan_carries_its_experiment_and_no_other(recipe: Path, tmp_pa
     ],
 )
 def test_a_written_plan_that_contradicts_its_experiment_is_refused(
-    path: tuple[str, ...], value: object, recipe: Path, tmp_path: Path
+    path: tuple[str, ...], value: object, recipe: Path, tmp_path: Path, wording: SnapshotAssertion
 ) -> None:
     document = json.loads(say("plan", recipe, "--seed", 11, "--host", "local", "--json")[0])
     place = document["plans"][0]
@@ -267,13 +290,16 @@ def test_a_written_plan_that_contradicts_its_experiment_is_refused(
     place[path[-1]] = value
     written = tmp_path / "plans.json"
     written.write_text(json.dumps(document), encoding="utf-8")
-    with pytest.raises(UsageError, match="its experiment is not that of the recipe in the plan"):
+    with pytest.raises(UsageError, match="experiment") as caught:
         say("launch", "--plan", written)
+    assert settled(caught.value.message, {str(written): "file"}) == wording(name="another experiment")
+    assert not Index(home()).runs()
 
 
-def test_what_is_missing_added_and_launched_again_is_listed(recipe: Path) -> None:
+def test_what_is_missing_added_and_launched_again_is_listed(recipe: Path, wording: SnapshotAssertion) -> None:
     launched(recipe, "--seed", 11, 12)
-    assert "launched before: fast-s12; " in launched(recipe, "--seed", 12, "--arm", "fast")[1]
+    _, again = launched(recipe, "--seed", 12, "--arm", "fast")
+    assert "fast-s12" in again and worded(again) == wording
     _, narrated = launched(recipe, "--seed", 14, 15, "--arm", "slow")
     assert "RLX038" in narrated and "seed 15" in narrated
     found = the_one()
@@ -284,15 +310,13 @@ def test_what_is_missing_added_and_launched_again_is_listed(recipe: Path) -> Non
     assert parts == [(seed, "registered") for seed in (11, 11, 12, 12, 12)] + [(14, "spare"), (15, "added")]
     assert len(found["added"]) == 1 and "-slow-s15-" in found["added"][0]
     told = say("experiments", "sums")[0]
-    assert "superiority of fast against slow" in told
-    assert "missing: " in told and "slow-s13" in told
-    assert "launched more than once: fast-s12" in told
-    assert "added beyond the registered seeds: sums-slow-s15-" in told
+    assert "slow-s13" in told and "fast-s12" in told and found["added"][0] in told
+    assert worded(told) == wording
     assert the_one(found["digest"][:8])["digest"] == found["digest"]
     assert (experiment_names("su"), experiment_names("x")) == (["sums"], [])
 
 
-def test_a_run_that_failed_stays_in_the_list(recipe: Path) -> None:
+def test_a_run_that_failed_stays_in_the_list(recipe: Path, wording: SnapshotAssertion) -> None:
     asked = from_jsonable(LaunchPlan, planned(recipe)[0]).registration
     plans = [toy_plan(script, arm="slow", seed=seed) for script, seed in (("exit 3", 11), ("true", 12))]
     refs = start(*(replace(plan, name="sums", registration=asked) for plan in plans))
@@ -300,16 +324,18 @@ def test_a_run_that_failed_stays_in_the_list(recipe: Path) -> None:
         ended(ref)
     found = the_one("sums")
     assert found["failed"] == [refs[0].run_id]
-    assert f"without a result that counts: {refs[0].run_id}" in say("experiments")[0]
+    told = say("experiments")[0]
+    assert refs[0].run_id in told and refs[1].run_id not in told
+    assert worded(told) == wording
     assert [run["state"] for run in found["runs"]] == ["failed", "finished"]
 
 
-def test_runs_of_the_recipe_that_answer_something_else_are_counted(recipe: Path) -> None:
+def test_runs_of_the_recipe_that_answer_something_else_are_counted(recipe: Path, wording: SnapshotAssertion) -> None:
     launched(recipe, "--seed", 11)
     recipe.write_text(RECIPE, encoding="utf-8")
     launched(recipe)
     assert len(the_one()["apart"]) == 2
-    assert "2 other runs of sums are not of this experiment" in say("experiments")[0]
+    assert worded(say("experiments")[0]) == wording
 
 
 def test_an_index_that_was_lost_loses_no_registration(recipe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,19 +346,22 @@ def test_an_index_that_was_lost_loses_no_registration(recipe: Path, monkeypatch:
     assert len(found["runs"]) == 2
 
 
-def test_nothing_registered_and_a_name_that_is_none(recipe: Path) -> None:
-    assert "no experiment is registered" in say("experiments")[1]
+def test_nothing_registered_and_a_name_that_is_none(recipe: Path, wording: SnapshotAssertion) -> None:
+    assert say("experiments") == ("", wording)
     assert json.loads(say("experiments", "--json")[0])["experiments"] == []
-    with pytest.raises(NoSuchRun, match="no experiment is called 'sums'"):
+    with pytest.raises(NoSuchRun, match="'sums'"):
         say("experiments", "sums")
 
 
-def test_a_damaged_file_is_named_at_the_next_launch(recipe: Path) -> None:
+def test_a_damaged_file_is_named_at_the_next_launch(recipe: Path, wording: SnapshotAssertion) -> None:
     (ref, *_), _ = launched(recipe, "--seed", 11)
     path = home() / "experiments" / f"{registered(ref).digest}.json"
     path.write_text("{", encoding="utf-8")
-    with pytest.raises(RlxError, match="no registration can be read"):
+    with pytest.raises(ValueError) as reason:
+        json.loads("{")
+    with pytest.raises(RlxError, match=re.escape(str(path))) as caught:
         say("launch", recipe, "--host", "local", "--seed", 12)
+    assert settled(caught.value.message, {str(path): "file", str(reason.value): "reason"}) == wording
     assert the_one()["registered"] == registered(ref).registered, "its runs still say it"
 
 
@@ -365,13 +394,13 @@ def toys(recipe: Path, *scripts: tuple[str, str, int]) -> dict[tuple[str, int], 
 FULL = "echo 'OSError: [Errno 28] No space left on device'; exit 1"
 
 
-def test_only_what_is_missing_is_launched(recipe: Path) -> None:
+def test_only_what_is_missing_is_launched(recipe: Path, wording: SnapshotAssertion) -> None:
     launched(recipe, "--seed", 11)
     refs, narrated = launched(recipe)
     assert {(ref.arm, ref.seed) for ref in refs} == {slot for slot in ALL if slot[1] != 11}
-    assert "2 of 6 registered runs are there: " in narrated and "not launched again" in narrated
+    assert "2 of 6" in narrated and "slow-s11" in narrated and worded(narrated) == wording
     out, narrated = say("launch", recipe, "--host", "local")
-    assert out == "" and "nothing is missing: all 6 registered runs of sums are there" in narrated
+    assert out == "" and worded(narrated) == wording
     assert "rlx experiments sums" in narrated and "--again" in narrated
     assert "rlx compare slow fast" in narrated
     answer = json.loads(say("launch", recipe, "--host", "local", "--json")[0])
@@ -384,17 +413,16 @@ def test_what_is_missing_of_one_arm(recipe: Path) -> None:
     launched(recipe, "--seed", 11, "--arm", "fast")
     refs, _ = launched(recipe, "--arm", "fast")
     assert [(ref.arm, ref.seed) for ref in refs] == [("fast", 12), ("fast", 13)]
-    assert "nothing is missing" in say("launch", recipe, "--arm", "fast", "--host", "local")[1]
+    assert say("launch", recipe, "--arm", "fast", "--host", "local")[0] == ""
     assert {(ref.arm, ref.seed) for ref in launched(recipe)[0]} == {("slow", seed) for seed in (11, 12, 13)}
 
 
-def test_again_and_a_seed_launch_nevertheless(recipe: Path) -> None:
+def test_again_and_a_seed_launch_nevertheless(recipe: Path, wording: SnapshotAssertion) -> None:
     launched(recipe)
     for words in (("--again",), ("--seed", 11)):
         refs, narrated = launched(recipe, *words)
         assert len(refs) == (6 if words == ("--again",) else 2)
-        assert "launched before: fast-s11" in narrated
-        assert "the first launch of a seed counts" in narrated
+        assert "fast-s11" in narrated and worded(narrated) == wording
 
 
 def test_a_dry_run_shows_what_would_be_launched(recipe: Path) -> None:
@@ -404,47 +432,48 @@ def test_a_dry_run_shows_what_would_be_launched(recipe: Path) -> None:
     assert len(planned(recipe)) == 6, "rlx plan asks nobody what is there"
 
 
-def test_a_spare_seed_enters_for_what_the_machine_ended(recipe: Path) -> None:
+def test_a_spare_seed_enters_for_what_the_machine_ended(recipe: Path, wording: SnapshotAssertion) -> None:
     others = [("exit 0", arm, seed) for arm, seed in ALL if (arm, seed) != ("slow", 12)]
     lost = toys(recipe, (FULL, "slow", 12), *others)["slow", 12]
     refs, narrated = launched(recipe)
     assert [(ref.arm, ref.seed) for ref in refs] == [("slow", 14)]
-    why = f"spare seed 14 in place of seed 12: the machine ended {lost.run_id} (RLX877 a disk is full)"
-    assert f"slow: {why}" in narrated
     assert registered(refs[0]).digest == registered(lost).digest, "the registration stays as it is"
-    assert "nothing is missing" in say("launch", recipe, "--host", "local")[1]
+    assert say("launch", recipe, "--host", "local")[0] == ""
     found = the_one()
     (slot,) = [slot for slot in found["standing"] if (slot["arm"], slot["seed"]) == ("slow", 12)]
-    assert (slot["run_id"], slot["next_seed"], slot["why"]) == (refs[0].run_id, None, why)
-    lost_by = "its machine ended it (RLX877 a disk is full)"
-    assert found["passed_over"] == [{"run_id": lost.run_id, "why": lost_by}]
+    assert (slot["run_id"], slot["next_seed"]) == (refs[0].run_id, None)
+    assert lost.run_id in slot["why"] and "RLX877" in slot["why"]
+    (passed_over,) = found["passed_over"]
+    assert passed_over["run_id"] == lost.run_id and "RLX877" in passed_over["why"]
     told = say("experiments")[0]
-    assert f"slow: {why}" in told and f"counts for no registered run: {lost.run_id}: {lost_by}" in told
+    assert slot["why"] in narrated and slot["why"] in told and passed_over["why"] in told
+    assert worded(told) == wording
 
 
-def test_without_a_spare_the_seed_is_launched_again(recipe: Path) -> None:
+def test_without_a_spare_the_seed_is_launched_again(recipe: Path, wording: SnapshotAssertion) -> None:
     recipe.write_text(recipe.read_text(encoding="utf-8").replace("spare_seeds: 1", "spare_seeds: 0"), encoding="utf-8")
     lost = toys(recipe, (FULL, "slow", 12))["slow", 12]
     refs, narrated = launched(recipe)
     assert {(ref.arm, ref.seed) for ref in refs} == ALL
-    assert f"slow: seed 12 again: the machine ended {lost.run_id}" in narrated
+    assert lost.run_id in narrated and "RLX877" in narrated
+    assert worded(narrated) == wording
 
 
-def test_what_failed_by_itself_keeps_its_place(recipe: Path) -> None:
+def test_what_failed_by_itself_keeps_its_place(recipe: Path, wording: SnapshotAssertion) -> None:
     nan = "echo 'ValueError: loss is nan'; exit 1"
     failed = toys(recipe, (nan, "slow", 11), ("exit 3", "fast", 11))
     refs, narrated = launched(recipe)
     assert {(ref.arm, ref.seed) for ref in refs} == {slot for slot in ALL if slot[1] != 11}
-    for ref in failed.values():
-        assert f"{ref.run_id} keeps its place as failed" in narrated
+    assert all(ref.run_id in narrated for ref in failed.values())
+    assert worded(narrated) == wording
 
 
-def test_whoever_removes_a_run_gets_no_other_in_its_place(recipe: Path) -> None:
+def test_whoever_removes_a_run_gets_no_other_in_its_place(recipe: Path, wording: SnapshotAssertion) -> None:
     refs, _ = launched(recipe)
     shutil.rmtree(refs[0].run_dir)
-    _, narrated = say("launch", recipe, "--host", "local")
-    assert "nothing is missing" in narrated
-    assert f"{refs[0].run_id} keeps its place as failed: its records are gone" in narrated
+    out, narrated = say("launch", recipe, "--host", "local")
+    assert out == "" and refs[0].run_id in narrated and refs[1].run_id not in narrated
+    assert worded(narrated) == wording
 
 
 def test_a_host_that_cannot_be_asked_has_its_runs_launched_nowhere_else(recipe: Path) -> None:
@@ -468,17 +497,18 @@ def test_an_interrupted_launch_of_all_is_completed_under_its_ids(recipe: Path) -
         db.execute("UPDATE launches SET resolved = 0")
         db.execute("UPDATE runs SET arrived = 0")
     again, narrated = launched(recipe)
-    assert again == refs and "this completes launch" in narrated
+    assert again == refs and gone.launch_id in narrated
 
 
 def test_dunnett_is_noted_where_several_treatments_may_spread_unlike_each_other(recipe: Path) -> None:
     recipe.write_text(RECIPE + "  faster: {train: {lr: 0.9}}\n" + ASKED, encoding="utf-8")
     _, narrated = launched(recipe, "--seed", 11)
-    assert "note RLX041" in narrated and "holm holds there" in narrated
+    assert "note RLX041" in narrated and "holm" in narrated
     assert "RLX041" not in launched(recipe, "--seed", 11, "--set", "experiment.several=holm")[1]
 
 
-def test_launch_says_what_the_design_can_see(recipe: Path) -> None:
+def test_launch_says_what_the_design_can_see(recipe: Path, wording: SnapshotAssertion) -> None:
     narrated = launched(recipe, "--seed", 11)[1]
-    assert "power: 3 seeds an arm: a true difference of " in narrated
-    assert "power: by an assumed spread of 5 points between seeds" in narrated
+    power = [line for line in narrated.splitlines() if line.startswith("power: ")]
+    assert re.findall(r"\d+", power[0]) == ["3", "18", "80"]
+    assert power == wording

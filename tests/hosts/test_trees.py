@@ -91,15 +91,14 @@ def test_the_version_that_is_there_counts(tmp_path: Path) -> None:
     new = {"overrides": {"algorithm.filter_groups.max_inflight_gen_batches": 2}}
     findings, narration = launch(tmp_path, {"backend": {"version": "0.7.1"}}, new)
     assert set(findings) == {"RLX402"}
-    assert "0.7.1" in findings["RLX402"]["message"]
-    assert f"local has verl {INSTALLED}" in findings["RLX402"]["message"]
+    assert all(fact in findings["RLX402"]["message"] for fact in ("0.7.1", "local", INSTALLED))
     assert "RLX402" in narration
 
 
 def test_a_key_that_the_installed_verl_lacks_is_refused(tmp_path: Path) -> None:
     old = {"overrides": {"actor_rollout_ref.rollout.layer_name_map": {}}}
     _, complaint = launch(tmp_path, {"backend": {"version": "0.6.1"}}, old, code=2)
-    assert f"verl {INSTALLED} on local has no key" in complaint
+    assert "RLX010" in complaint and f"verl {INSTALLED}" in complaint and "layer_name_map" in complaint
 
 
 def test_keys_of_a_fork_pass_and_others_do_not(tmp_path: Path, fork: Path) -> None:
@@ -165,31 +164,31 @@ def test_the_configuration_of_the_program_that_starts_is_asked_for_as_well(tmp_p
     dapo = in_fork(fork, trainer="dapo")
     assert not {"RLX010", "RLX229", "RLX403"} & set(launch(tmp_path, dapo, mine)[0])
     _, complaint = launch(tmp_path, dapo, {"overrides": {"algorithm.filter_groups.won": 2}}, code=2)
-    assert "has no key algorithm.filter_groups.won" in complaint
+    assert "RLX010" in complaint and "algorithm.filter_groups.won" in complaint
 
 
 @pytest.mark.parametrize(
-    ("backend", "reason"),
+    ("backend", "fact"),
     [
-        ({"python": "/nowhere/python3"}, "there is no interpreter /nowhere/python3"),
-        ({"workdir": "/nowhere"}, "there is no folder /nowhere"),
-        ({"entrypoint": "verl.trainer.main_nobody"}, "has no verl.trainer.main_nobody"),
-        ({"entrypoint": "nobody.py"}, "has no nobody.py"),
+        ({"python": "/nowhere/python3"}, "/nowhere/python3"),
+        ({"workdir": "/nowhere"}, "/nowhere"),
+        ({"entrypoint": "verl.trainer.main_nobody"}, "verl.trainer.main_nobody"),
+        ({"entrypoint": "nobody.py"}, "nobody.py"),
     ],
 )
-def test_what_would_fail_at_once_is_refused(backend: dict[str, str], reason: str, tmp_path: Path) -> None:
+def test_what_would_fail_at_once_is_refused(backend: dict[str, str], fact: str, tmp_path: Path) -> None:
     complaint = launch(tmp_path, PLAIN, {"backend": backend}, code=2)[1]
-    assert "RLX403" in complaint
-    assert reason in complaint
+    (line,) = (line for line in complaint.splitlines() if "RLX403" in line)
+    assert fact in line
 
 
 def test_an_interpreter_without_verl_is_refused_unless_something_else_starts(tmp_path: Path) -> None:
     python, _ = counting_python(tmp_path, f'exec "{sys.executable}" -S "$@"')
     alone = {"backend": {"version": "0.7.1", "python": str(python)}}
-    assert "finds no verl" in launch(tmp_path, alone, code=2)[1]
+    assert "RLX403" in launch(tmp_path, alone, code=2)[1]
     (tmp_path / "train.py").touch()
     findings, _ = launch(tmp_path, alone, {"backend": {"entrypoint": "train.py", "workdir": str(tmp_path)}})
-    assert "rlx's own list for verl 0.7.1 only" in findings["RLX404"]["message"]
+    assert "verl 0.7.1" in findings["RLX404"]["message"]
 
 
 def test_a_tree_is_fetched_once(tmp_path: Path) -> None:
@@ -235,7 +234,7 @@ BOMB = "a: &a {x: 1, y: 2, z: 3, v: 4, w: 5, u: 6, t: 7, s: 8, r: 9, q: 0}\n" + 
 def test_a_broken_tree_is_no_table(text: str, tmp_path: Path, fork: Path) -> None:
     (fork / "verl/trainer/config/_generated_ppo_trainer.yaml").write_text(text, encoding="utf-8")
     findings, _ = launch(tmp_path, in_fork(fork))
-    assert "rlx's own list for verl 0.7.1 only" in findings["RLX404"]["message"]
+    assert "verl 0.7.1" in findings["RLX404"]["message"]
 
 
 def test_what_looks_like_a_date_is_a_word_as_for_hydra(tmp_path: Path, fork: Path) -> None:
@@ -332,7 +331,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     document = tmp_path / "x"
     document.mkdir()
     complaint = launch(document, PLAIN, code=1)[1]
-    assert "check that the folder is writable" in complaint
+    assert str(tmp_path / "home") in complaint and "  fix: " in complaint
 
 
 def test_the_models_own_shape_counts_where_it_is(tmp_path: Path) -> None:

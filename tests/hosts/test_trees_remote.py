@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
+from syrupy.assertion import SnapshotAssertion
 
 from tests.backends.conftest import BASE, merge
 from tests.cli.support import rlx
@@ -36,13 +37,15 @@ def ids(answer: str) -> dict[str, str]:
 
 def test_a_host_is_asked_and_its_files_are_kept(recipe: Path, loopback: Loopback, tmp_path: Path) -> None:
     planned = ids(rlx("plan", str(recipe), "--host", "ssh://loop", "--json", code=5).stdout)
-    assert f"loop has verl {INSTALLED}" in planned["RLX402"]
+    assert "loop" in planned["RLX402"] and f"verl {INSTALLED}" in planned["RLX402"]
     (tree,) = (tmp_path / "home/trees").iterdir()
     assert (tree / "ppo_trainer.yaml").is_file()
     assert ids(rlx("launch", str(recipe), "--host", "ssh://loop", "--dry-run", "--json", code=5).stdout) == planned
 
 
-def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loopback, tmp_path: Path) -> None:
+def test_the_memory_is_that_of_the_model_on_the_host(
+    recipe: Path, loopback: Loopback, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     """A folder called like one model with the config.json of another, or of none that rlx knows, or without one."""
     model = tmp_path / "models/Qwen2.5-0.5B"
     model.mkdir(parents=True)
@@ -51,23 +54,25 @@ def test_the_memory_is_that_of_the_model_on_the_host(recipe: Path, loopback: Loo
     options = ("plan", str(recipe), "--set", f"model.path={model}", "--host", "ssh://loop")
     (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
     answer = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
-    assert (answer["model"], answer["source"]) == ("qwen2", "by config.json on ssh://loop")
+    assert answer["model"] == "qwen2" and "ssh://loop" in answer["source"]
     # Of 7.6 billion parameters 8 bytes each, over 8 devices.
     expected = pytest.approx([7.615e9 / 2**30] * 2, abs=0.01)
     assert answer["phases_gib"]["actor update"]["parts"]["optimizer"] == expected
     (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}), encoding="utf-8")
     shown = rlx(*options, code=5).stdout
-    assert "config.json on ssh://loop: model_type 'gemma3' is not known to rlx" in shown
-    assert "qwen2.5-0.5b, by rlx's table; GiB a device" in shown
+    assert "ssh://loop" in shown and "'gemma3'" in shown
+    by_table = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
     (model / "config.json").unlink()
-    assert "qwen2.5-0.5b, by rlx's table, no config.json read on ssh://loop" in rlx(*options, code=5).stdout
+    unread = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
+    assert by_table["model"] == unread["model"] == "qwen2.5-0.5b"
+    assert [answer["source"], by_table["source"], unread["source"]] == wording
 
 
 def test_a_plan_does_without_its_host_and_a_launch_does_not(recipe: Path, loopback: Loopback) -> None:
     loopback.stop()
     loopback.cut()
     planned = ids(rlx("plan", str(recipe), "--host", "ssh://loop", "--json").stdout)
-    assert "rlx's own list for verl 0.7.1 only" in planned["RLX404"]
+    assert "verl 0.7.1" in planned["RLX404"]
     rlx("launch", str(recipe), "--host", "ssh://loop", code=4)
 
 
