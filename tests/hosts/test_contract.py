@@ -164,7 +164,7 @@ def test_a_command_that_takes_too_long_ends_with_its_children(host: Transport) -
     word = f"RLX_TOO_LONG_{os.getpid()}"
     # The seconds are the command's: what comes before it is there already.
     assert host.run(Cmd("true"), timeout_s=30).code == 0
-    with pytest.raises(TimedOut, match=r"no answer after 3 s from: sh -c") as caught:
+    with pytest.raises(TimedOut, match=r"\b3 s\b.*sh -c") as caught:
         host.run(Cmd("sh", "-c", "sh -c 'sleep 500; :' $0 & wait", word), timeout_s=3)
     assert caught.value.exit_code is ExitCode.UNREACHABLE
     assert caught.value.arrived
@@ -246,7 +246,7 @@ def test_a_dozen_commands_and_streams_at_once(host: Transport) -> None:
 @pytest.mark.parametrize("where", ["", ">&2"], ids=["output", "complaints"])
 def test_an_answer_without_end_is_refused(host: Transport, where: str) -> None:
     word = f"RLX_ENDLESS_{os.getpid()}"
-    with pytest.raises(TooMuch, match=rf"over 66 MiB came back.* yes {word}") as caught:
+    with pytest.raises(TooMuch, match=rf"\b66 MiB\b.* yes {word}") as caught:
         host.run(Cmd("sh", "-c", f"exec yes {word} {where}"), timeout_s=300)
     assert (caught.value.exit_code, caught.value.arrived) == (ExitCode.UNREACHABLE, True)
     wait_until(lambda: not processes_with(word))

@@ -12,12 +12,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import UsageError
 from rlx.hosts import default_host, known_host, known_hosts, site_of, user_file
 from rlx.plan import Place, to_jsonable
 from tests.cli.support import trust_project
 from tests.conftest import CASES
+from tests.wording import settled
 
 FOLDERS = sorted(path for path in (CASES / "hosts").iterdir() if path.is_dir())
 
@@ -131,11 +133,11 @@ def test_what_is_no_container_is_refused(container: str) -> None:
         site_of("local", container)
 
 
-def test_a_misspelt_name_goes_nowhere() -> None:
+def test_a_misspelt_name_goes_nowhere(wording: SnapshotAssertion) -> None:
     write_user("hosts: {a3: {ssh: user@npu-host-1}}")
-    with pytest.raises(UsageError, match="unknown host 'a33'") as caught:
+    with pytest.raises(UsageError, match="'a33'") as caught:
         site_of("a33")
-    assert "did you mean a3?" in caught.value.hint
+    assert (caught.value.message, caught.value.hint) == wording
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def ssh_config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path / "ssh_config"
 
 
-def test_names_of_the_ssh_config_are_hosts(ssh_config: Path) -> None:
+def test_names_of_the_ssh_config_are_hosts(ssh_config: Path, wording: SnapshotAssertion) -> None:
     folder = ssh_config.parent / "conf.d"
     folder.mkdir()
     (folder / "work").write_text("Host work # mine\n", encoding="utf-8")
@@ -153,11 +155,11 @@ def test_names_of_the_ssh_config_are_hosts(ssh_config: Path) -> None:
     for name in ("jump", "gate", "npu-7", "work", "lab2"):
         assert site_of(name).place == Place(name, name)
     for name in ("npu-9", "elsewhere", "mine", "me"):
-        with pytest.raises(UsageError, match="unknown host"):
+        with pytest.raises(UsageError, match=f"'{name}'"):
             site_of(name)
     with pytest.raises(UsageError) as caught:
         site_of("wrok")
-    assert "did you mean work?" in caught.value.hint
+    assert "work" in caught.value.hint and caught.value.hint == wording
 
 
 def test_an_include_of_itself_ends(ssh_config: Path) -> None:
@@ -189,11 +191,14 @@ def test_the_search_for_the_project_ends_at_home(project: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: gives a file to another user")
-def test_the_project_file_of_somebody_else_is_refused(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_project_file_of_somebody_else_is_refused(
+    project: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion
+) -> None:
     project.write_text("defaults: {host: evil@192.0.2.66}", encoding="utf-8")
     os.chown(project, 12345, -1)
-    with pytest.raises(UsageError, match="belongs to another user"):
+    with pytest.raises(UsageError, match=str(project)) as caught:
         site_of()
+    assert settled(caught.value.message, {str(project): "file"}) == wording
     monkeypatch.setenv("RLX_PROJECT", str(project))
     trust_project()
     assert site_of().host == "evil@192.0.2.66"
@@ -202,7 +207,7 @@ def test_the_project_file_of_somebody_else_is_refused(project: Path, monkeypatch
 def test_a_default_that_nobody_knows_names_its_place(project: Path) -> None:
     project.write_text("\ndefaults: {host: a33}\n", encoding="utf-8")
     trust_project()
-    with pytest.raises(UsageError, match=r"rlx\.yaml:2: defaults\.host: unknown host 'a33'"):
+    with pytest.raises(UsageError, match=r"rlx\.yaml:2: defaults\.host: .*'a33'"):
         site_of()
     # Who names a host himself does not care about the default.
     assert site_of("local").place.is_local
@@ -218,7 +223,7 @@ def test_what_is_no_text_is_refused(content: bytes) -> None:
 
 def test_a_folder_in_its_place_is_refused() -> None:
     user_file().mkdir(parents=True)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=str(user_file())):
         known_hosts()
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from rlx.errors import RlxError, UsageError
+from rlx.errors import UsageError
 from rlx.hosts import LocalTransport, local_site, site_of, tmux_socket
+from rlx.hosts.host_errors import TimedOut
 from rlx.plan import Cmd
 
 MACHINE = LocalTransport()
@@ -61,7 +62,7 @@ def test_home_is_that_of_the_account_where_nobody_says(monkeypatch: pytest.Monke
 def test_a_command_that_takes_too_long_ends_with_its_children(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     script = f"sleep 1000 & echo $! >{pid_file}; wait"
-    with pytest.raises(RlxError, match=r"no answer after 3 s"):
+    with pytest.raises(TimedOut, match=r"\b3 s\b"):
         MACHINE.run(Cmd("sh", "-c", script), timeout_s=3)
     wait_until_gone(int(pid_file.read_text(encoding="utf-8")))
 
@@ -95,6 +96,6 @@ def test_the_host_is_this_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     for variable in ("RLX_ROOT", "RLX_LEASES", "RLX_TMUX_SOCKET"):
         monkeypatch.delenv(variable)
     assert (local_site().root, local_site().leases, tmux_socket()) == ("~/rlx", "/var/tmp/rlx-leases", "rlx")
-    with pytest.raises(UsageError, match="unknown host 'npu-7'") as caught:
+    with pytest.raises(UsageError, match="npu-7") as caught:
         site_of("npu-7")
     assert "local" in caught.value.hint

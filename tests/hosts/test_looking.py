@@ -147,7 +147,7 @@ def test_what_an_interpreter_has_is_read_beside_it(tmp_path: Path, executed: Pat
     """An environment as venv makes them, whose interpreter nobody has agreed to start."""
     python = marking(installation(tmp_path / "env", "0.7.1") / "bin/python", executed)
     found = planned(tmp_path, backend={"python": str(python), "version": "0.9.1"})
-    assert "local has verl 0.7.1" in found["RLX402"]
+    assert "local" in found["RLX402"] and "verl 0.7.1" in found["RLX402"]
     assert str(python) in found["RLX407"]
     assert not executed.exists()
 
@@ -191,7 +191,7 @@ def test_data_check_calls_a_reward_only_when_told_to(tmp_path: Path, executed: P
     (tmp_path / "own.py").write_text(f"open({str(executed)!r}, 'w')\ndef score(**_): return 1.0\n", encoding="utf-8")
     data = {"train": str(tmp_path / "rows.jsonl"), "val": str(tmp_path / "rows.jsonl")}
     name = recipe(tmp_path, data=data, reward={"path": "own.py", "function": "score"})
-    assert "--trust calls it" in rlx(tmp_path, "data", "check", name).stdout
+    assert "--trust" in rlx(tmp_path, "data", "check", name).stdout
     assert not executed.exists()
-    assert "--trust calls it" not in rlx(tmp_path, "data", "check", name, "--trust").stdout
+    assert "--trust" not in rlx(tmp_path, "data", "check", name, "--trust").stdout
     assert executed.exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, connect, open_ahead, transport_for
@@ -127,10 +129,11 @@ def test_where_nothing_listens(loopback: Loopback) -> None:
     assert not error.arrived
 
 
-def test_a_name_that_is_none(loopback: Loopback) -> None:
+def test_a_name_that_is_none(loopback: Loopback, wording: SnapshotAssertion) -> None:
     error = refused(loopback, replace(loopback.place, destination="no-such-host.invalid"))
     assert isinstance(error, Unreachable)
-    assert "no such host name" in error.message
+    assert "no-such-host.invalid" in error.message
+    assert error.hint == wording
 
 
 def test_a_server_that_is_no_sshd(loopback: Loopback) -> None:
@@ -172,7 +175,7 @@ def test_a_config_that_ssh_cannot_read(loopback: Loopback) -> None:
 @pytest.mark.parametrize("destination", ["-oProxyCommand=touch pwned", "-v", "", "a b", "a\nb", "\x1b[0m", "host\t"])
 def test_what_ssh_could_take_for_an_option_is_no_destination(destination: str) -> None:
     for via in ("openssh", "paramiko"):
-        with pytest.raises(UsageError, match="not a destination"):
+        with pytest.raises(UsageError, match=re.escape(repr(destination))):
             transport_for(Place("bad", destination, via=via))
 
 
@@ -412,7 +415,7 @@ def test_what_others_put_where_the_sockets_belong_is_refused(
             folder.mkdir(mode=0o755)
         else:
             folder.symlink_to(tmp_path if kind == "link" else tmp_path / "nowhere")
-        with pytest.raises(RlxError, match="not a private folder"):
+        with pytest.raises(RlxError, match=str(folder)):
             transport_for(loopback.place).run(COMMAND, timeout_s=30)
     finally:
         folder.rmdir() if folder.is_dir() and not folder.is_symlink() else folder.unlink()
@@ -469,7 +472,9 @@ def test_options_that_an_old_ssh_does_not_know_are_not_given_to_it(
     assert transport_for(loopback.place).run(Cmd("echo", "hi"), timeout_s=30).out == b"hi\n"
 
 
-def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(loopback: Loopback) -> None:
+def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(
+    loopback: Loopback, wording: SnapshotAssertion
+) -> None:
     transport = transport_for(loopback.place)
     assert transport.run(Cmd("true"), timeout_s=30).code == 0
     stopped = masters(loopback)
@@ -478,19 +483,18 @@ def test_a_shared_connection_that_hangs_costs_seconds_and_is_named(loopback: Loo
         os.kill(pid, signal.SIGSTOP)
     try:
         begun = time.monotonic()
-        with pytest.raises(Unreachable, match=r"loop: its shared connection does not answer") as caught:
+        with pytest.raises(Unreachable, match=r"loop: ") as caught:
             connect(loopback.place)
-        assert not caught.value.arrived
+        assert not caught.value.arrived and caught.value.message == wording
         assert f"/tmp/rlx-ssh-{os.getuid()}" in caught.value.hint
         assert time.monotonic() - begun < 20
         # A command has its own time first, and nobody knows whether it arrived.
-        with pytest.raises(TimedOut, match="its shared connection does not answer"):
+        with pytest.raises(TimedOut) as timed_out:
             transport.run(Cmd("echo", "hello"), timeout_s=1)
-        with (
-            pytest.raises(TimedOut, match="its shared connection does not answer"),
-            transport.stream(Cmd("echo", "hello")) as chunks,
-        ):
+        assert timed_out.value.message == wording
+        with pytest.raises(TimedOut) as timed_out, transport.stream(Cmd("echo", "hello")) as chunks:
             list(chunks)
+        assert timed_out.value.message == wording
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
@@ -546,6 +550,6 @@ def test_a_host_that_turns_away_is_asked_once_more(loopback: Loopback) -> None:
             attempt()
     loopback.cut()
     wait_until(lambda: not masters(loopback))
-    with a_place(loopback), pytest.raises(Unreachable, match="no ssh connection came about") as caught:
+    with a_place(loopback), pytest.raises(Unreachable, match="loop: ") as caught:
         transport_for(loopback.place).run(COMMAND, timeout_s=30)
     assert not caught.value.arrived

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import os
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from dataclasses import replace
 import paramiko
 import pytest
 from paramiko.common import AUTH_SUCCESSFUL, OPEN_FAILED_ADMINISTRATIVELY_PROHIBITED, OPEN_SUCCEEDED
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
@@ -67,11 +69,11 @@ def test_where_nothing_listens(loopback: Loopback) -> None:
     assert isinstance(refused(loopback), Unreachable)
 
 
-def test_a_name_that_is_none(loopback: Loopback) -> None:
+def test_a_name_that_is_none(loopback: Loopback, wording: SnapshotAssertion) -> None:
     loopback.add_config("Host loop\n  HostName no-such-host.invalid")
     error = refused(loopback)
     assert isinstance(error, Unreachable)
-    assert "no such host name" in error.message
+    assert "no-such-host.invalid" in error.message and error.hint == wording
 
 
 def test_a_server_that_is_no_sshd(loopback: Loopback) -> None:
@@ -132,9 +134,8 @@ def fails_anew(host: Loopback, error: type[HostError]) -> bool:
 )
 def test_a_config_that_cannot_be_honoured_is_refused(loopback: Loopback, config: str) -> None:
     loopback.add_config(config.replace("{folder}", str(loopback.config.parent)))
-    with pytest.raises(RlxError, match="paramiko cannot honour") as caught:
+    with pytest.raises(RlxError, match=re.compile(re.escape(config.split()[0]), re.IGNORECASE)) as caught:
         transport_for(loopback.place_via("paramiko"))
-    assert config.split()[0].lower() in caught.value.message.lower()
     assert "openssh" in caught.value.hint
 
 
