@@ -64,9 +64,13 @@ def rlx(site: Path, tmp_path: Path) -> Rlx:
 
 def test_the_log_of_a_back_end_of_another_distribution_is_read(rlx: Rlx, site: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(TOY_LOG, encoding="utf-8")
-    assert "no step in its log" in rlx("diagnose", "log").stdout
+
+    def last_step() -> int | None:
+        return json.loads(rlx("diagnose", "log", "--json").stdout)["runs"][0]["last_step"]  # type: ignore[no-any-return]
+
+    assert last_step() is None
     install(site, BACKENDS, "toy = tests.evidence.toy_backend\n")
-    assert "no step in its log" not in rlx("diagnose", "log").stdout
+    assert last_step() == 4
     run_id = rlx("import", "log", "--name", "toy").stdout.strip()
     (run,) = json.loads(rlx("metrics", run_id, "reward", "--json").stdout)["runs"]
     assert run["metrics"]["reward"] == [[1, 0.1], [2, 0.2], [3, 0.3], [4, 0.4]]
@@ -95,17 +99,18 @@ def test_a_row_of_findings_that_is_taken_costs_that_row(rlx: Rlx, site: Path) ->
     (site / "plug/__init__.py").touch()
     (site / "plug/findings/host.toml").write_text('[RLX601]\ntitle = "mine"\n', encoding="utf-8")
     done = rlx("explain", "RLX601")
-    assert "mine" not in done.stdout and "RLX601 has two rows" in done.stderr
+    (warning,) = (line for line in done.stderr.splitlines() if "RLX601" in line)
+    assert "mine" not in done.stdout and str(site / "plug/findings/host.toml") in warning
 
 
 def test_a_tracker_of_another_distribution_is_written(rlx: Rlx, site: Path, tmp_path: Path) -> None:
     place_runs(CASES / "pairs/tiny-cpu")
-    assert "entry point rlx.trackers" in rlx("export", "baseline", "--to", "mine", code=2).stderr
+    assert "rlx.trackers" in rlx("export", "baseline", "--to", "mine", code=2).stderr
     install(site, TRACKERS, "mine = my_tracker\n")
     (site / "my_tracker.py").write_text(TRACKER, encoding="utf-8")
     rlx("export", "baseline", "--to", "mine", "--out", "out")
     assert "baseline" in (tmp_path / "out/names.txt").read_text(encoding="utf-8")
     (site / "my_tracker.py").write_text("import no_such_module\n", encoding="utf-8")
     said = rlx("export", "baseline", "--to", "mine", "--out", "again", code=1).stderr
-    assert "mine (my_tracker, entry point of rlx.trackers) cannot be loaded" in said
+    assert "mine (my_tracker, " in said and "rlx.trackers" in said
     assert "my_tracker" not in rlx("export", "baseline", "--to", "tensorboard", "--out", "other").stderr

@@ -1,11 +1,12 @@
 """Launches as people have them, and the recipes, keys and findings that are made of them.
 
 Each folder of tests/cases/init-from has a launch `run.*`, further ones that become arms, and beside them what is
-expected: the recipe, and what is to be said. RLX_WRITE_CASES=1 writes both anew, to be looked at.
+expected: the recipe, and for each arm its keys that differ and its findings. RLX_WRITE_CASES=1 writes both anew.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -21,18 +22,29 @@ from tests.conftest import CASES
 from tests.wording import settled
 
 FOLDERS = sorted((CASES / "init-from").iterdir())
-EXPECTED = ("recipe.yaml", "said.txt")
+EXPECTED = ("recipe.yaml", "expected.json")
 
 
-def said(made: RecipeFrom) -> str:
-    """Each key and variable that is not as the launch has it, and each finding, a line each."""
-    lines = []
+def facts(made: RecipeFrom) -> str:
+    """Of each arm, as JSON: how many keys and variables it has, which are not as the launch has them, the findings."""
+    found = {}
     for arm, one in made.arms.items():
         fates = (*one.keys, *one.environment)
-        lines.append(f"{arm}: {len(fates)}, of which {sum(fate.is_equal for fate in fates)} equal")
-        lines += [f"  {fate.key}: {fate.reason}" for fate in fates if not fate.is_equal]
-        lines += [f"  {finding.severity} {finding.id} {finding.message}" for finding in one.findings]
-    return "\n".join(lines) + "\n"
+        found[arm] = {
+            "keys": len(fates),
+            "differing": [fate.key for fate in fates if not fate.is_equal],
+            "findings": [f"{finding.severity} {finding.id}" for finding in one.findings],
+        }
+    return json.dumps(found, indent=1) + "\n"
+
+
+def said(made: RecipeFrom) -> list[str]:
+    """Return why each key differs, and the message of each finding."""
+    lines = []
+    for arm, one in made.arms.items():
+        lines += [f"{arm}: {fate.key}: {fate.reason}" for fate in (*one.keys, *one.environment) if not fate.is_equal]
+        lines += [f"{arm}: {finding.id}: {finding.message}" for finding in one.findings]
+    return lines
 
 
 @pytest.fixture
@@ -47,13 +59,16 @@ def made(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Rec
     )
 
 
-@pytest.mark.parametrize(("made", "folder"), [(each, each) for each in FOLDERS], indirect=["made"], ids=lambda x: "")
-def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path) -> None:
-    found = dict(zip(EXPECTED, (made.text, said(made)), strict=True))
+@pytest.mark.parametrize(
+    ("made", "folder"), [(each, each) for each in FOLDERS], indirect=["made"], ids=lambda x: x.name
+)
+def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path, wording: SnapshotAssertion) -> None:
+    found = dict(zip(EXPECTED, (made.text, facts(made)), strict=True))
     if os.environ.get("RLX_WRITE_CASES"):
         for name, text in found.items():
             (folder / name).write_text(text, encoding="utf-8")
     assert found == {name: (folder / name).read_text(encoding="utf-8") for name in EXPECTED}
+    assert said(made) == wording
     file = load_recipe(Source("made", folder, made.text))
     assert set(file.arms) == (set(made.arms) if len(made.arms) > 1 else {"main"})
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 import rlx
@@ -44,7 +45,7 @@ def named_in_code(root: Path) -> dict[str, set[str]]:
 
 
 def disagreements(rows: Mapping[str, FindingRow], named: Mapping[str, set[str]]) -> Iterator[str]:
-    """What is wrong between the rows and the code, each with what to do."""
+    """What is wrong between the rows and the code, each with what to do; for those who write it, not rlx's words."""
     for id in sorted(named.keys() - rows.keys()):
         yield f"{id} has no row, and {', '.join(named[id])} names it: add one to a file of rlx/findings/"
     for id in sorted(rows.keys() - named.keys()):
@@ -70,12 +71,10 @@ def test_what_disagrees_is_found(tmp_path: Path) -> None:
     (tmp_path / "diagnosis/1-a.toml").write_text('[[signature]]\nid = "RLX510"\n', encoding="utf-8")
     rows = {id: finding_row(id) for id in ("RLX510", "RLX512")}
     unknown, unused, taken = disagreements(rows, named_in_code(tmp_path))
-    assert unknown == "RLX511 has no row, and checks.py names it: add one to a file of rlx/findings/"
-    assert unused == "RLX512 has a row in host.toml, and no module names it: report it, or remove the row"
-    assert taken == (
-        "RLX510 is named in checks.py, diagnosis/1-a.toml, and its row says modules = 1: "
-        f"another thing takes a free id, such as {free_id('RLX510')}; the same thing, modules = 2"
-    )
+    assert unknown.startswith("RLX511") and "checks.py" in unknown and "rlx/findings/" in unknown
+    assert unused.startswith("RLX512") and "host.toml" in unused
+    assert taken.startswith("RLX510") and "checks.py, diagnosis/1-a.toml" in taken
+    assert "modules = 1" in taken and free_id("RLX510") in taken and "modules = 2" in taken
 
 
 def test_every_row_says_in_chinese_what_it_says_in_english() -> None:
@@ -90,23 +89,26 @@ def test_rules_and_only_rules_say_who_refuses_what_they_object_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "parts"),
     [
-        (("zh.fix", ""), "write zh.fix, in Chinese"),
-        (("reason", ""), "write reason"),
-        (("reasons", '"r"'), "reasons is no part of a row"),
-        (("refused_by", '"verl"'), "write refused_at; write zh.refused_at, in Chinese; write zh.refused_by"),
+        (("zh.fix", ""), ["zh.fix"]),
+        (("reason", ""), ["reason"]),
+        (("reasons", '"r"'), ["reasons"]),
+        (("refused_by", '"verl"'), ["refused_at", "zh.refused_at", "zh.refused_by"]),
     ],
     ids=str,
 )
-def test_a_row_that_lacks_a_part_says_which(change: tuple[str, str], message: str) -> None:
+def test_a_row_that_lacks_a_part_says_which(
+    change: tuple[str, str], parts: list[str], wording: SnapshotAssertion
+) -> None:
     import tomllib
 
     key, value = change
     lines = [line for line in HOST_ROW.splitlines() if not line.startswith(f"{key} ")]
     text = "\n".join([*lines, f"{key} = {value}"] if value else lines)
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=".*".join(map(re.escape, parts))) as caught:
         _parsed("RLX510", "host", tomllib.loads(text))
+    assert str(caught.value) == wording
 
 
 @pytest.fixture
@@ -130,23 +132,23 @@ def test_an_id_that_is_taken_costs_another_distribution_its_row(toy: Path) -> No
     toy.write_text(f"[RLX510]\n{HOST_ROW}", encoding="utf-8")
     assert finding_row("RLX510").en.title not in HOST_ROW
     (said,) = (line for line in plug_ins.warnings() if str(toy) in line)
-    assert re.search(r"RLX510 has two rows, in .*/host.toml and in .*give one of them a free id", said)
+    assert re.search(r"RLX510.*/host\.toml.*/host\.toml", said)
 
 
 def test_an_id_that_is_taken_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding_table, "folders", lambda name: (Path(finding_table.__file__).parent,))
-    with pytest.raises(ValueError, match=r"has two rows, in .*\.toml and in .*give one of them a free id"):
+    with pytest.raises(ValueError, match=r"RLX\d{3}.*/([\w-]+\.toml).*/\1"):
         finding_table._blocks(("read twice",))
 
 
 def test_a_row_without_its_chinese_names_its_file(toy: Path) -> None:
     toy.write_text(f"[RLX999]\n{HOST_ROW.replace('zh.fix', 'fixes')}", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"host.toml: the row of RLX999: fixes is no part of a row; write zh.fix"):
+    with pytest.raises(ValueError, match=r"host\.toml: .*RLX999: fixes .*zh\.fix"):
         finding_row("RLX999")
 
 
 def test_code_cannot_make_a_finding_that_has_no_row() -> None:
-    with pytest.raises(ValueError, match=r"RLX999 has no row in the table of findings: add one to .*rlx/findings/"):
+    with pytest.raises(ValueError, match=r"RLX999.*rlx/findings/"):
         Finding("RLX999", Severity.ERROR, "…")
 
 
@@ -161,9 +163,9 @@ def test_a_recorded_finding_may_be_of_another_rlx() -> None:
 
 def test_a_rule_cannot_take_an_id_that_is_taken_or_has_no_row() -> None:
     taken = all_rules()[0]
-    with pytest.raises(ValueError, match=rf"{taken.id} is the id of the rule {taken.module}\.\w+: take RLX\d+"):
+    with pytest.raises(ValueError, match=rf"{taken.id}.* {taken.module}\.\w+: .*{free_id(taken.id)}"):
         rule(taken.id)(lambda facts: iter(()))
-    with pytest.raises(ValueError, match="RLX999 has no row"):
+    with pytest.raises(ValueError, match=r"RLX999.*rlx/findings/"):
         rule("RLX999")
 
 
@@ -173,10 +175,10 @@ def test_a_signature_cannot_take_an_id_that_is_taken_or_has_no_row(toy: Path) ->
     file = toy.parent.parent / "diagnosis/9-toy.toml"
     file.parent.mkdir()
     file.write_text(row.format("RLX804"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"9-toy.toml: RLX804 is the id of another signature: take RLX"):
+    with pytest.raises(ValueError, match=rf"9-toy\.toml: RLX804.*{free_id('RLX804')}"):
         signatures()
     file.write_text(row.format("RLX998"), encoding="utf-8")
-    with pytest.raises(ValueError, match="RLX998 has no row"):
+    with pytest.raises(ValueError, match=r"RLX998.*rlx/findings/"):
         signatures()
 
 
@@ -215,7 +217,7 @@ def test_the_words_of_verdicts_are_explained() -> None:
     for word in ("invalid", "incomplete", "unverified", "contradicted", "valid"):
         assert rlx.explain(word.upper()).id == word
     assert rlx.explain("valid", Language.ZH).what != rlx.explain("valid").what
-    with pytest.raises(UsageError, match="there is no finding RLX1044"):
+    with pytest.raises(UsageError, match="RLX1044"):
         rlx.explain("RLX1044")
-    with pytest.raises(UsageError, match="findings are not explained in 'de'"):
+    with pytest.raises(UsageError, match="'de'"):
         rlx.explain("RLX104", "de")

@@ -79,5 +79,5 @@ def test_what_comes_only_if_a_program_fails_changes_nothing() -> None:
 def test_scripts_inside_count_together() -> None:
     inner = "for j in {1..100}; do for k in {1..3}; do run; done; done"
     text = f"for i in {{1..100}}; do bash -c '{inner}'; done"
-    with pytest.raises(UsageError, match="does not come to its end within 20,000 steps"):
+    with pytest.raises(UsageError, match="20,000"):
         list(programs(read_script(text, "run.sh"), "run.sh"))

@@ -143,6 +143,6 @@ def test_a_package_that_fails_says_its_last_words_and_leaves_nothing(
     (tmp_path / "json.py").write_text("raise SystemExit('not from here')", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(broken))
     monkeypatch.syspath_prepend(str(broken))
-    with pytest.raises(RlxError, match="wandb could not write these runs: no wandb today"):
+    with pytest.raises(RlxError, match=r"wandb.*: no wandb today"):
         front_door.export(to="wandb", folder="out")
     assert not Path("out").exists()
