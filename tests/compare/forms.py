@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from rlx.api.judged_comparison import Compared
@@ -9,6 +10,11 @@ from rlx.api.reporting import write_page
 from rlx.api.selection import open_index
 from rlx.cli.text.compare_lines import left_out_lines, lines, registered_words
 from rlx.cli.text.compare_text import csv_text, markdown_text
+
+
+def timeless(text: str) -> str:
+    """Return the text with one word for every moment, and for the user who did something then."""
+    return re.sub(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\dZ| UTC)( by [^\s:]+)?", "<moment>", text)
 
 
 def forms_of(compared: Compared, page: Path) -> list[str]:

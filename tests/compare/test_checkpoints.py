@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare import compare, outputs_to_read
+from rlx.compare import PairedItems, compare, outputs_to_read
 from rlx.compare.proportions import TwoProportions
 from rlx.evidence import ItemScores, JudgedRun, VerdictStatus
 from rlx.plan import RunState
@@ -15,14 +16,12 @@ from tests.compare.builders import LR_TREATMENT as TREATMENT
 from tests.compare.builders import METRIC, arm, only
 
 
-def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed() -> None:
+def test_one_run_in_an_arm_is_two_checkpoints_with_one_seed(wording: SnapshotAssertion) -> None:
     contrast = only(compare(arm(CONTROL, [0.5, 0.6]), [arm(TREATMENT, [0.7, 0.75])[1:]]))
     assert isinstance(contrast.test, TwoProportions)
     assert [run_id.split("-2026")[0] for run_id in contrast.checkpoints] == ["gsm8k-baseline-s2", "gsm8k-fast-s2"]
-    first, second, _, last = contrast.sentences
-    assert first == "at step 6: +20.0 points between the means of 2 seeds and 1 seed"
-    assert second.startswith("baseline-s2 and fast: +15.0 points, 95 % interval")
-    assert last == "one seed of fast: nothing follows about the treatment (fast)"
+    assert (contrast.difference, contrast.test.difference) == (pytest.approx(0.2), pytest.approx(0.15, abs=1e-3))
+    assert contrast.sentences == wording
     assert [finding.id for finding in contrast.findings] == ["RLX905", "RLX912"]
 
 
@@ -39,16 +38,16 @@ def pair() -> tuple[JudgedRun, JudgedRun]:
     return control, treatment
 
 
-def test_two_checkpoints_are_paired_where_outputs_were_kept(pair: tuple[JudgedRun, JudgedRun]) -> None:
+def test_two_checkpoints_are_paired_where_outputs_were_kept(
+    pair: tuple[JudgedRun, JudgedRun], wording: SnapshotAssertion
+) -> None:
     control, treatment = pair
     scores = {6: {control.run_id: items(6, 140), treatment.run_id: items(6, 150)}}
     paired = only(compare([control], [[treatment]], METRIC, scores))
-    assert paired.sentences == (
-        "at step 6: +5.0 points, 95 % interval +2.7 to +9.0; n = 200 items that both answered, 10 better and 0 worse "
-        "(McNemar's test, Tango's interval)",
-        "these checkpoints differ on this test set (+5.0 points, p = 0.0016, n = 200)",
-        "one seed per arm: nothing follows about the treatment (fast)",
-    )
+    assert isinstance(paired.test, PairedItems)
+    assert (paired.test.n, paired.test.better, paired.test.worse) == (200, 10, 0)
+    assert paired.p_value == pytest.approx(0.0016, abs=5e-5)
+    assert paired.sentences == wording
     unpaired = only(compare([control], [[treatment]], METRIC))
     assert isinstance(unpaired.test, TwoProportions)
     assert unpaired.p_value is not None and unpaired.p_value > 0.05

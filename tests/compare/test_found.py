@@ -204,4 +204,4 @@ def test_another_precision_is_another_evaluation_even_if_declared(
     low = treated(recipe={"model": {"dtype": "float16"}}, treatment=declared)
     comparison = one_run_each(control_builder(recipe={"model": {"dtype": "bfloat16"}}), [low])
     (finding,) = only(comparison).errors
-    assert "(model.dtype): baseline has bfloat16, aqn has float16" in finding.message
+    assert finding.id == "RLX902" and "model.dtype" in finding.message and "bfloat16" in finding.message

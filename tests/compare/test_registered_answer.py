@@ -9,6 +9,7 @@ import pytest
 import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare.registered_answer import Answer, Kind, answer, as_family
 from rlx.compare.registered_design import Claim, Correction, Design
@@ -54,17 +55,17 @@ def test_kinds(design: Design, points: float, kind: Kind) -> None:
     assert (found.control_runs, found.treatment_runs) == (5, 5)
 
 
-def test_the_numbers_of_superiority_are_those_of_welch() -> None:
+def test_the_numbers_of_superiority_are_those_of_welch(wording: SnapshotAssertion) -> None:
     found = only(BETTER, shifted(1.0))
     reference = scipy.stats.ttest_ind(shifted(1.0), CONTROL, equal_var=False)
     bounds = reference.confidence_interval()
     assert found.p_value == found.p_contrary == pytest.approx(reference.pvalue)
     assert (found.low, found.high) == pytest.approx((100 * bounds.low, 100 * bounds.high))
-    assert (found.level, found.method) == (0.95, "Welch's t test, 8.0 degrees of freedom")
+    assert found.level == 0.95 and "8.0" in found.method and found.method == wording
     assert found.sds == pytest.approx((0.7906, 0.7906), abs=1e-4)
 
 
-def test_the_numbers_of_a_margin_are_those_of_one_sided_tests() -> None:
+def test_the_numbers_of_a_margin_are_those_of_one_sided_tests(wording: SnapshotAssertion) -> None:
     less = scipy.stats.ttest_ind(
         shifted(1.0), [value - 0.02 for value in CONTROL], equal_var=False, alternative="greater"
     )
@@ -72,8 +73,7 @@ def test_the_numbers_of_a_margin_are_those_of_one_sided_tests() -> None:
     assert only(NOT_WORSE, shifted(1.0)).p_value == pytest.approx(less.pvalue)
     assert only(ALIKE, shifted(1.0)).p_value == pytest.approx(max(less.pvalue, more.pvalue))
     assert only(ALIKE, shifted(1.0)).level == pytest.approx(0.90)
-    words = "Welch's t test, two one-sided tests (TOST) against a margin of 2 points, 8.0 degrees of freedom"
-    assert only(ALIKE, shifted(1.0)).method == words
+    assert "TOST" in only(ALIKE, shifted(1.0)).method and only(ALIKE, shifted(1.0)).method == wording
 
 
 @settings(deadline=None, max_examples=40)
@@ -105,7 +105,7 @@ def test_interval_and_answer_agree(
             assert shown or found.p_value >= 0.05
 
 
-def test_dunnett_is_scipys() -> None:
+def test_dunnett_is_scipys(wording: SnapshotAssertion) -> None:
     control = [7.40, 8.50, 7.20, 8.24, 9.84, 8.32]
     drugs = [9.76, 8.80, 7.68, 9.36], [12.80, 9.68, 12.16, 9.20, 10.55]
     reference = scipy.stats.dunnett(*drugs, control=control, rng=1)
@@ -114,7 +114,7 @@ def test_dunnett_is_scipys() -> None:
     assert [each.p_value for each in found] == pytest.approx(list(reference.pvalue), abs=2e-4)
     assert [each.low for each in found] == pytest.approx(list(bounds.low), abs=0.01)
     assert [each.high for each in found] == pytest.approx(list(bounds.high), abs=0.01)
-    assert found[0].method == "Dunnett's test of 2 treatments, pooled variance, 12.0 degrees of freedom"
+    assert "Dunnett" in found[0].method and "12.0" in found[0].method and found[0].method == wording
 
 
 def test_holm_corrects_welchs_p_values() -> None:
@@ -158,12 +158,10 @@ def test_too_few_runs_or_no_spread_allow_no_test() -> None:
     assert (constant.kind, constant.p_value) == (Kind.CANNOT_TELL, None), "blocks that differ by rounding alone"
 
 
-def test_an_unlike_spread_is_said_and_changes_nothing() -> None:
+def test_an_unlike_spread_is_said_and_changes_nothing(wording: SnapshotAssertion) -> None:
     wide = [0.70, 0.78, 0.62, 0.74, 0.66]
     found = only(BETTER, wide)
-    assert found.spread == (
-        "the arms spread unlike each other (standard deviations 0.79, 6.3; F test, p = 0.0014), which changes no test"
-    )
+    assert "0.0014" in found.spread and found.spread == wording
     assert found.method.startswith("Welch's")
     assert only(BETTER, shifted(1.0)).spread == ""
 
