@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import read_evidence
 from rlx.evidence.device_use import UNKNOWN, by_step, device_use, memory_gib
@@ -48,14 +49,21 @@ def test_the_profile_of_the_seed_is_told_by_phase(pair: dict[str, Path]) -> None
     assert set(curve.values) == {55.0} and list(curve.steps) == list(range(1, 21))
 
 
-def test_growth_is_told_with_its_steps(pair: dict[str, Path]) -> None:
+def test_growth_is_told_with_its_steps(pair: dict[str, Path], wording: SnapshotAssertion) -> None:
     attempts = RunPaths(pair["aqn"]).attempts
     use = device_use(read_run_usage(attempts), read_evidence(attempts))
     assert use is not None
-    found = re.fullmatch(r"memory grew from (\S+) to (\S+) GiB over steps (\d+) to (\d+)", use.growth)
-    assert found is not None and found.group(1, 2) == ("30.0", "55.0")
-    assert int(found[3]) <= 5 and 11 <= int(found[4]) <= 14
-    assert "up to 4.0 GiB of device 0" in use.neighbours
+    low, high, first, last = map(float, re.findall(r"[\d.]+", use.growth))
+    assert (low, high) == (30.0, 55.0)
+    assert first <= 5 and 11 <= last <= 14
+    assert "4.0 GiB of device 0" in use.neighbours and use.neighbours == wording
+
+
+def growth_of(run: Path) -> str:
+    attempts = RunPaths(run).attempts
+    use = device_use(read_run_usage(attempts), read_evidence(attempts))
+    assert use is not None
+    return use.growth
 
 
 @pytest.mark.parametrize(
@@ -84,17 +92,17 @@ def test_page_and_comparison_show_it_beside_the_estimate_and_judge_nothing_by_it
     assert compared == before
     assert [each["label"] for each in devices] == ["baseline", "aqn"]
     text = rlx("compare", "baseline", "aqn", "--html", "report.html").stdout
-    assert "baseline: a device had up to 55.0 of 64.0 GiB" in text
+    assert "55.0 of 64.0 GiB" in text
     # 19.8 to 30.3 GiB that torch holds, the runtime of the processes, and what the driver keeps.
     assert re.search(r"rollout 30\.0 \(46\.\d–47\.\d\), .*actor update 55\.0 \(23\.\d–3\d\.\d\)", text)
-    assert "memory grew from 30.0 to 55.0 GiB over steps" in text
+    growth = growth_of(pair["aqn"])
+    assert growth in text
     page = html.unescape((tmp_path / "report.html").read_text(encoding="utf-8"))
     section = page[page.index('<section id="devices"') : page.index('<section id="speed"')]
-    assert "memory of a device by phase" in section and "memory grew from 30.0 to 55.0 GiB" in section
-    assert "processes that are not of the run had up to 4.0 GiB of device 0" in section
-    assert "sampled: memory of its fullest device, or its processes, GiB" in page
-    plotted = rlx("compare", "baseline", "aqn", "--plot", "-", "--metric", "sampled: memory of its f*").stdout
-    assert "sampled: memory of its fullest device" in plotted
+    assert growth in section and "4.0 GiB of device 0" in section
+    assert "sampled: memory " in page
+    plotted = rlx("compare", "baseline", "aqn", "--plot", "-", "--metric", "sampled: memory *").stdout
+    assert "sampled: memory " in plotted
 
 
 def test_a_plan_says_what_the_devices_of_earlier_runs_showed(pair: dict[str, Path]) -> None:
@@ -103,7 +111,7 @@ def test_a_plan_says_what_the_devices_of_earlier_runs_showed(pair: dict[str, Pat
         on_npus(run, recipe)
     told = json.loads(rlx("plan", RECIPE, "--json").stdout)["memory"][0]["earlier_runs"]
     assert [run["sampled_gib"] for run in told] == [55.0, 55.0]
-    assert "their devices showed 55.0" in rlx("plan", RECIPE).stdout
+    assert "55.0" in rlx("plan", RECIPE).stdout
 
 
 @pytest.mark.usefixtures("pair")

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from syrupy.assertion import SnapshotAssertion
+
 from rlx.compare import compare
 from rlx.evidence import ItemScores, ItemTexts, VerdictStatus
 from rlx.report import Report, html, items_to_read
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, METRIC, arm
-from tests.report.test_page import Page
+from tests.report.test_page import Page, section
 
 HOSTILE = "<script>alert(1)</script>"
 CONTROL: Sequence[Mapping[str, float]] = ({"a": 1, "b": 1, "c": 0, "d": 0}, {"a": 1, "b": 0, "c": 1, "d": 0})
@@ -43,10 +45,9 @@ def text_of(shown: Report) -> str:
     return page.text
 
 
-def test_items_that_turned_most_often_in_one_direction_stand_first() -> None:
+def test_items_that_turned_most_often_in_one_direction_stand_first(wording: SnapshotAssertion) -> None:
     text = text_of(report())
-    assert "of 4 items that every run answered, 3 turned in at least one of 2 pairs of runs" in text
-    assert "exploratory: for reading, without a test" in text
+    assert section(html(report()), "items") == wording
     assert "what is a? 1 0 0, 2" in text
     assert text.index("what is a?") < text.index("what is c?")
 
@@ -55,25 +56,26 @@ def test_the_answers_stand_side_by_side_and_stay_text() -> None:
     shown = report()
     text = text_of(shown)
     assert f"{HOSTILE} of baseline 1 score 1 {HOSTILE} of fast 1 score 0" in text
-    assert "what is a?; right answer: 4" in text
     assert HOSTILE not in html(shown)
 
 
-def test_of_several_answers_the_first_is_shown_and_the_mean_is_said() -> None:
-    assert "score 0, mean of 3 answers, the first is shown" in text_of(report("val-core/gsm8k/acc/mean@3", 3))
+def test_of_several_answers_the_first_is_shown_and_the_mean_is_said(wording: SnapshotAssertion) -> None:
+    text = section(html(report("val-core/gsm8k/acc/mean@3", 3)), "items")
+    assert text.count(f"{HOSTILE} of fast 1") == 1
+    assert text == wording
 
 
 def test_the_effect_by_difficulty_names_the_runs_that_say_how_hard_an_item_is() -> None:
     text = text_of(report())
-    assert "Effect by difficulty. 1 of the 2 control runs say how hard an item is" in text
-    assert "hard: up to a third right 2 0.5 0.625 +12.5 points +0.0 to +25.0 by control run" in text
+    assert "1 of the 2" in text
+    for row in ("2 0.5 0.625 +12.5 points +0.0 to +25.0", "2 0.5 0.375 -12.5 points -25.0 to +0.0"):
+        assert row in text
 
 
 def test_pass_at_k_needs_several_answers() -> None:
     assert "pass@" not in text_of(report())
     text = text_of(report("val-core/gsm8k/acc/mean@3", 3))
-    assert "pass@1 50.0 % 50.0 to 50.0 by run" in text
-    assert "pass@3" in text and "Chen et al. 2021" in text
+    assert "pass@1 50.0 % 50.0 to 50.0" in text and "pass@3" in text
 
 
 def test_the_items_to_read_are_those_that_turned() -> None:
@@ -84,4 +86,4 @@ def test_the_items_to_read_are_those_that_turned() -> None:
 
 
 def test_runs_that_are_no_result_have_no_items() -> None:
-    assert "turned in at least one" not in text_of(report(status=VerdictStatus.INVALID))
+    assert section(html(report()), "items") and not section(html(report(status=VerdictStatus.INVALID)), "items")
