@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import (
     Announcement,
@@ -172,7 +173,7 @@ def test_what_survives_rounding_is_weighted_by_elements(elements: tuple[int, int
     assert [each for each in found if each == "RLX614"] == ids
 
 
-def test_each_pair_of_records_that_differ_is_told_with_its_own_values() -> None:
+def test_each_pair_of_records_that_differ_is_told_with_its_own_values(wording: SnapshotAssertion) -> None:
     def record(**changed: float) -> Evidence:
         values = {int(step.removeprefix("at_")): {METRIC: value} for step, value in changed.items()}
         return replace(healthy(), metrics={**healthy().metrics, **values})
@@ -180,9 +181,9 @@ def test_each_pair_of_records_that_differ_is_told_with_its_own_values() -> None:
     records = {"mine": record(at_10=0.3, at_20=0.4), "hers": record(at_10=0.3, at_20=0.5), "his": record(at_10=0.35)}
     evidence = replace(healthy(), conflicts=conflicts(records))
     said = [each.message for each in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").findings]
-    key = f"differ in 1 value; {METRIC}"
-    assert [words for words in said if "mine and hers" in words and f"{key}: 0.4 and 0.5 at step 20" in words]
-    assert len(said) == 3 and all(each.startswith("conflicting records: ") for each in said)
+    (pair,) = [words for words in said if "mine" in words and "hers" in words]
+    assert METRIC in pair and "0.4 and 0.5" in pair and "0.35" not in pair
+    assert len(said) == 3 and said == wording
 
 
 def rejecting(share: float) -> Evidence:
@@ -249,13 +250,13 @@ def test_too_few_steps_are_inconclusive_rather_than_a_disagreement() -> None:
     assert verdict(short, expected) == ("unverified", ["RLX608"])
 
 
-def test_a_back_end_that_reports_no_gap_leaves_the_run_unverified() -> None:
+def test_a_back_end_that_reports_no_gap_leaves_the_run_unverified(wording: SnapshotAssertion) -> None:
     evidence = healthy()
     bare = replace(
         evidence, metrics={s: {k: v for k, v in m.items() if k != PROBABILITY_GAP} for s, m in evidence.metrics.items()}
     )
     judged = judge(bare, replace(EXPECTED, reports_probability_gap=False), RunState.FINISHED, arm="aqn")
-    assert judged.status == "unverified" and "does not report" in judged.sentence
+    assert judged.status == "unverified" and judged.sentence == wording
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_declared_noise_in_validation_is_no_fault() -> None:
     )
     declared = replace(EXPECTED, noise=replace(SCHEDULE, in_validation=True))
     judged = judge(replace(evidence, noise=noise), declared, RunState.FINISHED, arm="aqn")
-    assert judged.findings[0].message.endswith("noise by step: 10: 0.01, 20: 0.01")
+    assert "10: 0.01, 20: 0.01" in judged.findings[0].message
     assert verdict(replace(evidence, noise=noise)) == ("invalid", ["RLX606"])
     # It is said all the same.
     assert verdict(replace(evidence, noise=noise), declared) == ("valid", ["RLX717"])
@@ -410,9 +411,10 @@ def test_a_queued_run_has_nothing_to_be_blamed_for() -> None:
     assert verdict(Evidence(), state=RunState.QUEUED) == ("incomplete", ["RLX906"])
 
 
-def test_a_run_that_failed_before_its_first_step() -> None:
+def test_a_run_that_failed_before_its_first_step(wording: SnapshotAssertion) -> None:
     judged = judge(Evidence(), EXPECTED, RunState.FAILED, arm="aqn")
-    assert judged.sentence == "incomplete: the run failed after step 0 of 20 (RLX801, RLX701, RLX702)"
+    assert judged.status == "incomplete" and "(RLX801, RLX701, RLX702)" in judged.sentence
+    assert judged.sentence == wording
 
 
 @pytest.mark.parametrize("total", [28, 29, 30, 58, 116])
@@ -482,7 +484,7 @@ def test_any_evidence_gets_a_verdict(
 def test_a_validation_that_lost_answers_is_no_whole_validation() -> None:
     evidence = replace(healthy(), answers={0: 100, 10: 45, 20: 100})
     assert verdict(evidence) == ("incomplete", ["RLX712"])
-    assert "45 of 100 answers at step 10" in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").sentence
+    assert "45 of 100" in judge(evidence, EXPECTED, RunState.FINISHED, arm="aqn").sentence
     assert verdict(replace(evidence, answers={0: 100, 10: 100, 20: 100})) == ("valid", [])
 
 
