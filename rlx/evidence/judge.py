@@ -24,6 +24,7 @@ from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.charges.run_end import reached
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
+from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, without_evidence
 from rlx.plan import Expectations, NoiseSchedule, RunState
 from rlx.plan.verdict_rules import RULES, is_made
@@ -42,18 +43,19 @@ def judge(
     control_removed: Mapping[int, float] | None = None,
     has_recipe: bool = True,
     rules: int = RULES,
+    setup: Setup = UNKNOWN_SETUP,
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
     `arm` is for the words only. `control_gap`: the gap between rollout and actor of the control by step, if there is
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
     control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
-    `rules`: the version by which it is judged.
+    `rules`: the version by which it is judged. `setup`: what the run was set up with.
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
         return without_evidence(evidence.missing, rules)
     basis = Basis.RECIPE if has_recipe else Basis.NOISE
-    given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed)
+    given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed, setup)
     charges = _ordered(all_charges(given), rules)
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
@@ -64,7 +66,8 @@ def judge(
         story = _noise_story(given, *given.noise)
     seen = _noise_cell(given, arm)
     dissent = any(charge.dissent for charge in charges)
-    return Verdict(status, tuple(charge.finding for charge in charges), f"{status}: {story}", seen, dissent, rules)
+    findings = tuple(charge.finding for charge in charges)
+    return Verdict(status, findings, f"{status}: {story}", seen, dissent, rules, given.traces)
 
 
 def _ordered(charges: Iterable[Charge], rules: int) -> list[Charge]:

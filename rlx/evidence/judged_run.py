@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rlx.evidence.reading.run_usage import NO_USAGE, RunUsage
@@ -18,7 +19,7 @@ class JudgedRun:
 
     `submitted_by`: user, machine and version of rlx. `as_of`: when the evidence was read on the run's host, in seconds
     since 1970; None: now. `usage`: what the devices of its head did, and `usage_of_others` those of its other
-    nodes, by their names; read where runs are compared only.
+    nodes, by their names; read where runs are compared only. `latest`: the folder of its latest attempt here.
     """
 
     run_id: str
@@ -34,3 +35,4 @@ class JudgedRun:
     as_of: float | None = None
     usage: RunUsage = NO_USAGE
     usage_of_others: Mapping[str, RunUsage] = field(default_factory=dict)
+    latest: Path | None = None

@@ -12,7 +12,9 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import Announcement, Evidence, NoiseEvent, Progress
+from rlx.evidence.traces import Trace
 
 CLEAN, NOISY = "clean", "noisy"
 
@@ -167,6 +169,10 @@ def _no_phases(values: Mapping[str, float]) -> Sequence[tuple[str, float]]:
     return ()
 
 
+def _plain(configuration: Mapping[str, Any]) -> Iterable[Mode]:
+    return ()
+
+
 def _not_configured(config: Mapping[str, Any]) -> Configured | None:
     return None
 
@@ -209,6 +215,7 @@ class LogGrammar:
     `planned_settings`: from the command and the resolved recipe of a plan, the keys that it sets, with Hydra's prefixes
     and in the order in which they count, and their values; they are checked against the configuration that the program
     composes.
+    `modes`: from its configuration, the modes that a run trains in. `traces`: by what it shows settings of a recipe.
     `printed_configuration`: the configuration among the lines of a log's beginning; `configured` reads such a tree.
     """
 
@@ -234,3 +241,5 @@ class LogGrammar:
     planned_settings: Callable[[Sequence[str], Mapping[str, Any]], Iterable[tuple[str, object]]] = _no_settings
     printed_configuration: Callable[[Iterable[str]], Mapping[str, Any]] = _no_configuration
     configured: Callable[[Mapping[str, Any]], Configured | None] = _not_configured
+    modes: Callable[[Mapping[str, Any]], Iterable[Mode]] = _plain
+    traces: tuple[Trace, ...] = ()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from rlx.evidence.traces import KeyTrace
 from rlx.plan import Finding, Severity
 from rlx.plan.verdict_rules import RULES
 
@@ -31,6 +32,7 @@ class Verdict:
 
     `findings`: the worst first. A finding that does not change the status is a warning or a note. `dissent`: a witness
     of the run's own contradicts its record, so that its numbers are no result. `rules`: the version of the rules.
+    `traces`: how the run shows the settings of its recipe.
     """
 
     status: VerdictStatus
@@ -39,6 +41,7 @@ class Verdict:
     noise: str
     dissent: bool = False
     rules: int = RULES
+    traces: tuple[KeyTrace, ...] = ()
 
     @property
     def word(self) -> str:

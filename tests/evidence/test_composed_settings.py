@@ -163,7 +163,7 @@ def said(run: Path) -> tuple[str, list[str]]:
 def test_status_and_compare_say_the_same(run: Path) -> None:
     assert said(run)[0] == "valid"
     change(run, "train_batch_size: 20", "train_batch_size: 10")
-    assert said(run) == ("invalid", ["RLX644"])
+    assert said(run) == ("invalid", ["RLX644", "RLX646"])
     compared = package.compare("baseline", "aqn")
     assert [one.verdict.status for one in compared.runs] == ["invalid", "valid"]
     assert not compared.reportable

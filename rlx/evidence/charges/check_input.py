@@ -10,7 +10,10 @@ from typing import NamedTuple, Protocol
 
 from rlx.evidence.charges.gap_test import GapTest, gap_test
 from rlx.evidence.charges.noise_by_step import Application, application
+from rlx.evidence.grammars import by_kind
+from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.traces import UNKNOWN_SETUP, KeyTrace, Setup, TraceInput, read_traces
 from rlx.evidence.verdict import Charge
 from rlx.plan import Expectations, NoiseSchedule, RunState
 
@@ -43,7 +46,8 @@ class CheckInput:
     """A run as its checks see it.
 
     `control_gap`: the gap between rollout and actor of the control, by step; None without one. `control_removed`: the
-    share of samples that the same correction removed from the control, by step; None without one.
+    share of samples that the same correction removed from the control, by step; None without one. `setup`: what the run
+    was set up with.
     """
 
     evidence: Evidence
@@ -52,6 +56,22 @@ class CheckInput:
     basis: Basis = Basis.RECIPE
     control_gap: Mapping[int, float] | None = None
     control_removed: Mapping[int, float] | None = None
+    setup: Setup = UNKNOWN_SETUP
+
+    @cached_property
+    def modes(self) -> frozenset[Mode]:
+        """The modes of training that are known to be on."""
+        grammar = by_kind().get(self.evidence.backend)
+        found = set(grammar.modes(self.setup.configuration)) if grammar else set[Mode]()
+        return frozenset(found | ({Mode.RESUMED} if self.evidence.restarts else set()))
+
+    @cached_property
+    def traces(self) -> tuple[KeyTrace, ...]:
+        """How the run shows the settings of its recipe; none where no configuration is known."""
+        grammar = by_kind().get(self.evidence.backend)
+        if grammar is None or not self.setup.configuration:
+            return ()
+        return read_traces(TraceInput(self.evidence, self.expectations, self.setup, self.modes), grammar.traces)
 
     @property
     def has_recipe(self) -> bool:

@@ -30,6 +30,7 @@ from rlx.evidence.charges import (
     rounding_loss,
     run_end,
     shown_links,
+    traced_settings,
     trained_on,
     training_signal,
     unplanned_noise,
@@ -57,6 +58,7 @@ class Row(NamedTuple):
 CHECKS = (
     Row(conflicting_records.check, Basis.UNPLANNED),
     Row(composed_settings.check),
+    Row(traced_settings.check, Basis.RECIPE),
     Row(unplanned_noise.check, _ANY),
     Row(missing_recipe.check, Basis.UNPLANNED),
     Row(watched.check),

@@ -44,14 +44,19 @@ def setting_mismatches(
 
     `planned`: keys with Hydra's prefixes, and their values, in the order in which they count.
     """
+    for key, wanted, found in _differing("", tree_of(planned), composed):
+        if key not in free and not _is_group(key, wanted, found):
+            yield f"{key} planned {_short(wanted)}, composed {_short(found)}"
+
+
+def tree_of(planned: Iterable[tuple[str, object]]) -> dict[str, Any]:
+    """Make a tree of dotted keys with Hydra's prefixes, as Hydra composes them."""
     tree: dict[str, Any] = {}
     for written, value in planned:
         key = bare_key(written)
         if not _is_left_out(key):
             _put(tree, key.split("."), REMOVED if written.startswith("~") else value)
-    for key, wanted, found in _differing("", tree, composed):
-        if key not in free and not _is_group(key, wanted, found):
-            yield f"{key} planned {_short(wanted)}, composed {_short(found)}"
+    return tree
 
 
 def _is_left_out(key: str) -> bool:

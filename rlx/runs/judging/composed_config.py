@@ -27,10 +27,15 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
     The files of a fork may set what no recipe names.
     """
     found = {
-        "config": _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed),
+        "config": composed_configuration(attempt, parsed),
         "printed_config": printed_configuration(attempt, parsed),
     }
     return {kind: tree for kind, tree in found.items() if tree}
+
+
+def composed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
+    """Read what the container composed; empty where it wrote nothing down."""
+    return _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed)
 
 
 def printed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:

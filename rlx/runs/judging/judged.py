@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import (
@@ -18,8 +18,6 @@ from rlx.evidence import (
     with_nodes,
 )
 from rlx.evidence.reading.run_usage import read_run_usage
-from rlx.local_files import parse_json, read_bytes
-from rlx.plan.run_dir import PROVENANCE_FILE
 from rlx.runs.adopted.conflicts import conflicts_of
 from rlx.runs.adopted.log_copy import lacks, silent_as_of
 from rlx.runs.adopted.log_source import is_adopted, source_of
@@ -28,6 +26,7 @@ from rlx.runs.judging.composed_config import configurations, printed_configurati
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.planned_settings import mismatches_of
 from rlx.runs.judging.reconfigured import reconfigured
+from rlx.runs.judging.run_setup import found_at_start
 from rlx.runs.judging.verdict_cache import verdict_of
 from rlx.runs.looking.look import Files, Sight, look, look_here
 from rlx.runs.manifest import Manifest
@@ -35,8 +34,6 @@ from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
-
-_MOST_PROVENANCE = 64 << 20
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -122,7 +119,8 @@ def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRu
         return run
     if control.verdict.status is VerdictStatus.INVALID:
         return run
-    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control, run.verdict.rules)
+    rules, latest = run.verdict.rules, run.latest
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control, rules, latest)
     return replace(run, verdict=verdict)
 
 
@@ -153,12 +151,13 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) ->
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=verdict_of(ref.run_id, plan, evidence, sight.state, parsed, rules=rules),
+        verdict=verdict_of(ref.run_id, plan, evidence, sight.state, parsed, rules=rules, latest=paths.latest),
         state=sight.state,
-        provenance={**_found_at_start(paths), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
+        provenance={**found_at_start(paths.latest), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
         submitted_by={} if is_adopted(ref) else manifest.submitted_by,
         as_of=copy.as_of or silent_as_of(copy.run_dir),
+        latest=paths.latest,
     )
 
 
@@ -179,14 +178,6 @@ def _with_config(run: JudgedRun, sight: Sight, parsed: ParsedFiles) -> JudgedRun
     if seen.items() <= run.evidence.settings.items():
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
-    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed, rules=run.verdict.rules)
+    rules = run.verdict.rules
+    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed, rules=rules, latest=paths.latest)
     return replace(run, provenance=provenance, evidence=evidence, verdict=verdict)
-
-
-def _found_at_start(paths: RunPaths) -> Mapping[str, Any]:
-    """Read what the latest attempt found on its host; nothing if it ended before it could write that down."""
-    try:
-        found = parse_json(read_bytes(paths.latest / PROVENANCE_FILE, _MOST_PROVENANCE))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from rlx.evidence import (
     Evidence,
@@ -15,9 +16,11 @@ from rlx.evidence import (
     series,
     with_settings_of,
 )
+from rlx.evidence.traces import Setup
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.plan.verdict_rules import RULES
 from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.runs.judging.run_setup import digest_of_setup, setup_of
 
 
 def verdict_of(
@@ -28,25 +31,36 @@ def verdict_of(
     parsed: ParsedFiles,
     control: JudgedRun | None = None,
     rules: int = RULES,
+    latest: Path | None = None,
 ) -> Verdict:
-    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too."""
+    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too.
+
+    `latest`: the folder of the latest attempt; None: nothing is known of what its engine composed.
+    """
 
     def judged() -> Verdict:
-        return _judged(plan, evidence, state, control, rules)
+        return _judged(plan, evidence, state, control, rules, setup_of(plan, latest, parsed))
 
-    if not evidence.digest or (control is not None and not control.evidence.digest):
+    setup_digest = digest_of_setup(latest)
+    if (
+        not evidence.digest
+        or (latest is not None and not setup_digest)
+        or (control is not None and not control.evidence.digest)
+    ):
         return _with_waived(judged(), plan)
     promised = plan.has_recipe, plan.arm, with_settings_of(plan.recipe, plan.expectations)
     # The same run is judged as it is, with its configuration, and beside its control.
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
-    of = evidence.digest, beside, added, state, rules
+    of = evidence.digest, beside, added, state, rules, setup_digest, plan.treatment, plan.command
     kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
     return _with_waived(from_jsonable(Verdict, kept), plan)
 
 
-def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None, rules: int) -> Verdict:
+def _judged(
+    plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None, rules: int, setup: Setup
+) -> Verdict:
     if not plan.has_recipe and plan.expectations.noise is None:
         return judge_unplanned(evidence, plan.expectations, state, launched=plan.is_launched, rules=rules)
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
@@ -62,6 +76,7 @@ def _judged(plan: LaunchPlan, evidence: Evidence, state: RunState, control: Judg
         control_removed=taken or None,
         has_recipe=plan.has_recipe,
         rules=rules,
+        setup=setup,
     )
 
 

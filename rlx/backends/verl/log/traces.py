@@ -1,0 +1,188 @@
+"""By what verl shows that the settings of a recipe were applied.
+
+Sources: verl/workers/utils/losses.py for the KL loss, `apply_kl_penalty` of verl/trainer/ppo/ray_trainer.py for the
+penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.py for lengths and advantages, and
+`compute_grpo_outcome_advantage` of verl/trainer/ppo/core_algos.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from statistics import median
+
+from rlx.backends.verl.log import learning_rate
+from rlx.evidence.modes import ALL_MODES, Mode
+from rlx.evidence.traces import COMPOSED_ONLY, Reading, Shown, Trace, TraceInput
+from rlx.evidence.verdict import at_steps
+
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_KL_LOSS, _KL_COEFFICIENT = "actor/kl_loss", "actor/kl_coef"
+_KL_REWARD, _KL_REWARD_COEFFICIENT = "actor/reward_kl_penalty", "actor/reward_kl_penalty_coeff"
+_TOKENS, _PROMPTS, _ANSWERS = "perf/total_num_tokens", "prompt_length/mean", "response_length/mean"
+_LONGEST_ANSWER, _LONGEST_PROMPT = "response_length/max", "prompt_length/max"
+_HIGHEST_ADVANTAGE = "critic/advantages/max"
+_EPOCH = "training/epoch"
+_SLACK_OF_TOKENS = 0.02
+_SYNCHRONOUS_ONLY = frozenset({Mode.LORA, Mode.MOE, Mode.RESUMED, Mode.QUANTISED_ROLLOUT, Mode.DYNAMIC_BATCHES})
+_STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS}
+
+
+def _kl(given: TraceInput) -> Reading:
+    """Both places of a KL term: each is logged where it is taken, with its coefficient, and not where it is not."""
+    in_loss = _kl_term(given, f"{_ACTOR}.use_kl_loss", f"{_ACTOR}.kl_loss_coef", (_KL_LOSS, _KL_COEFFICIENT))
+    fixed = given.value("algorithm.kl_ctrl.type") in (None, "fixed")
+    coefficient = "algorithm.kl_ctrl.kl_coef" if fixed else ""
+    in_reward = _kl_term(given, "algorithm.use_kl_in_reward", coefficient, (_KL_REWARD, _KL_REWARD_COEFFICIENT))
+    order = list(Shown)
+    return min(in_loss, in_reward, key=lambda reading: order.index(reading.shown))
+
+
+def _kl_term(given: TraceInput, switch: str, coefficient: str, names: tuple[str, str]) -> Reading:
+    is_on, metric, logged = given.value(switch), names[0], given.series(names[0])
+    if not isinstance(is_on, bool) or not given.series("actor/grad_norm"):
+        return COMPOSED_ONLY
+    if not is_on:
+        # Some versions log a loss that is not taken as zero.
+        taken = [step for step, value in logged.items() if value]
+        if taken:
+            return Reading(
+                Shown.CONTRADICTED, f"{metric} is logged at {at_steps(taken)}, and no KL term is set", taken[0]
+            )
+        return Reading(Shown.SHOWN, f"no {metric}")
+    if not logged:
+        return Reading(Shown.SILENT, f"{metric} is not logged, though the KL term is on")
+    expected, found = given.number(coefficient) if coefficient else None, given.series(names[1])
+    wrong = [step for step, value in found.items() if expected is not None and not given.agree(value, expected)]
+    if wrong:
+        words = f"{names[1]} is {found[wrong[0]]:g} at {at_steps(wrong)}, and {coefficient} is {expected:g}"
+        return Reading(Shown.CONTRADICTED, words, wrong[0])
+    return Reading(Shown.SHOWN, f"{metric} at {len(logged)} steps")
+
+
+def _answers_a_step(given: TraceInput) -> Reading:
+    """Tokens of a step = prompts x answers to each x (mean prompt + mean answer)."""
+    batch, answers = given.number("data.train_batch_size"), given.number(f"{_ROLLOUT}.n")
+    tokens, prompts, lengths = given.series(_TOKENS), given.series(_PROMPTS), given.series(_ANSWERS)
+    if batch is None or answers is None:
+        return COMPOSED_ONLY
+    shares = {
+        step: found / (prompts[step] + lengths[step])
+        for step, found in tokens.items()
+        if step in prompts and step in lengths and prompts[step] + lengths[step] > 0
+    }
+    if not shares:
+        return COMPOSED_ONLY
+    wrong = [step for step, found in shares.items() if abs(found / (batch * answers) - 1) > _SLACK_OF_TOKENS]
+    if 2 * len(wrong) > len(shares):
+        found = median(shares[step] for step in wrong)
+        due = f"{batch:g} prompts with {answers:g} answers each are {batch * answers:g}"
+        words = f"{_TOKENS} are those of {found:.4g} answers at {at_steps(wrong)}, and {due}"
+        return Reading(Shown.CONTRADICTED, words, wrong[0])
+    return Reading(Shown.SHOWN, f"{_TOKENS} at {len(shares)} steps")
+
+
+def _longest_answer(given: TraceInput) -> Reading:
+    return _bounded(given, _LONGEST_ANSWER, "data.max_response_length")
+
+
+def _longest_prompt(given: TraceInput) -> Reading:
+    return _bounded(given, _LONGEST_PROMPT, "data.max_prompt_length")
+
+
+def _bounded(given: TraceInput, metric: str, key: str) -> Reading:
+    """A length that no step exceeds, and that some step reaches, is the one that was set."""
+    bound, logged = given.number(key), given.series(metric)
+    if bound is None or not logged:
+        return COMPOSED_ONLY
+    longer = [step for step, value in logged.items() if value > bound]
+    if longer:
+        words = f"{metric} is {logged[longer[0]]:g} at {at_steps(longer)}, and {key} is {bound:g}"
+        return Reading(Shown.CONTRADICTED, words, longer[0])
+    return Reading(Shown.SHOWN, f"{metric} reaches it") if max(logged.values()) == bound else COMPOSED_ONLY
+
+
+def _estimator(given: TraceInput) -> Reading:
+    """A critic is trained for GAE alone; of a group of n, a score is at most (n - 1) / sqrt(n) deviations away."""
+    estimator, losses = given.value("algorithm.adv_estimator"), given.series("critic/vf_loss")
+    if not isinstance(estimator, str):
+        return COMPOSED_ONLY
+    if estimator == "gae":
+        return Reading(Shown.SHOWN, f"critic/vf_loss at {len(losses)} steps") if losses else COMPOSED_ONLY
+    answers = given.number(f"{_ROLLOUT}.n")
+    if (
+        estimator == "grpo"
+        and answers
+        and answers > 1
+        and given.value("algorithm.norm_adv_by_std_in_grpo") is not False
+    ):
+        bound, advantages = (answers - 1) / math.sqrt(answers), given.series(_HIGHEST_ADVANTAGE)
+        higher = [step for step, value in advantages.items() if value > bound * 1.001]
+        if higher:
+            found = f"{_HIGHEST_ADVANTAGE} is {advantages[higher[0]]:g} at {at_steps(higher)}"
+            words = f"{found}; of groups of {answers:g} it is at most {bound:.4g}"
+            return Reading(Shown.CONTRADICTED, words, higher[0])
+    return COMPOSED_ONLY
+
+
+def _epochs(given: TraceInput) -> Reading:
+    """Epochs are counted from 0."""
+    epochs, logged = given.number("trainer.total_epochs"), given.series(_EPOCH)
+    later = [step for step, value in logged.items() if epochs is not None and value >= epochs]
+    if later:
+        found = f"{_EPOCH} is {logged[later[0]]:g}, counted from 0, at {at_steps(later)}"
+        words = f"{found}, and trainer.total_epochs is {epochs:g}"
+        return Reading(Shown.CONTRADICTED, words, later[0])
+    if epochs is not None and logged and max(logged.values()) == epochs - 1:
+        return Reading(Shown.SHOWN, f"{_EPOCH} reaches its last")
+    return COMPOSED_ONLY
+
+
+def _filtered_groups(given: TraceInput) -> Reading:
+    is_on = given.value("algorithm.filter_groups.enable")
+    batches = given.series("train/num_gen_batches")
+    if is_on is True and batches:
+        return Reading(Shown.SHOWN, f"train/num_gen_batches at {len(batches)} steps")
+    return COMPOSED_ONLY
+
+
+def _data(given: TraceInput) -> Reading:
+    files = given.setup.found.get("data")
+    digests = (
+        [each.get("sha256") for each in files.values() if isinstance(each, Mapping)]
+        if isinstance(files, Mapping)
+        else []
+    )
+    known = isinstance(files, Mapping) and files and len(digests) == len(files) and all(digests)
+    return Reading(Shown.SHOWN, "the digests of its files at the start") if known else COMPOSED_ONLY
+
+
+def _model(given: TraceInput) -> Reading:
+    model = given.setup.found.get("model")
+    known = isinstance(model, Mapping) and (model.get("sha256") or model.get("sha256_of_headers_and_samples"))
+    return Reading(Shown.SHOWN, "the digest of its weights at the start") if known else COMPOSED_ONLY
+
+
+TRACES = (
+    Trace(
+        ("train.lr", f"overrides.{_ACTOR}.optim"),
+        learning_rate.METRIC,
+        learning_rate.read,
+        _STEP_BY_STEP,
+    ),
+    Trace(("algorithm.kl",), f"{_KL_LOSS} and {_KL_REWARD}", _kl, ALL_MODES),
+    Trace(("algorithm.kind",), f"critic/vf_loss and {_HIGHEST_ADVANTAGE}", _estimator, _STEP_BY_STEP),
+    Trace(("train.batch_size", "rollout.n"), _TOKENS, _answers_a_step, _SYNCHRONOUS_ONLY),
+    Trace(
+        ("data.max_response_tokens",),
+        _LONGEST_ANSWER,
+        _longest_answer,
+        ALL_MODES - {Mode.MULTI_TURN, Mode.PARTIAL_ROLLOUTS},
+    ),
+    Trace(("data.max_prompt_tokens",), _LONGEST_PROMPT, _longest_prompt, ALL_MODES - {Mode.MULTI_TURN}),
+    Trace(("train.epochs",), _EPOCH, _epochs, _STEP_BY_STEP),
+    Trace(("overrides.algorithm.filter_groups",), "train/num_gen_batches", _filtered_groups, ALL_MODES),
+    Trace(("data.train",), "the digests of its files", _data, ALL_MODES),
+    Trace(("model.path",), "the digest of its weights", _model, ALL_MODES),
+)
+"""No metric of verl tells clipping, the entropy coefficient, the temperature, the aggregation of the loss or LoRA."""

@@ -1,0 +1,160 @@
+"""Traces: by which metric, record or digest a run shows that a setting of its recipe was applied.
+
+Each back-end has a table of them (`LogGrammar.traces`). A setting without a row is in the composed configuration only,
+and so is one of which the metrics cannot tell more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from rlx.evidence.modes import Mode, setting
+from rlx.evidence.reading.metric_table import MetricTable
+from rlx.evidence.run_evidence import Evidence
+from rlx.plan import Expectations
+
+_RELATIVE = 1e-4
+"""Means over processes and mini-batches are taken in float32 at least."""
+_ROUNDED_DECIMALS = 6
+
+
+class Shown(StrEnum):
+    """How a run shows a setting, in words for people.
+
+    CONTRADICTED: the run's own record says otherwise. SILENT: the trace was due and is not there. COMPOSED: nothing but
+    the configuration shows it. NOT_OBSERVABLE: no check of it holds in a mode of this run.
+    """
+
+    CONTRADICTED = "contradicted"
+    SILENT = "silent"
+    NOT_OBSERVABLE = "not observable"
+    COMPOSED = "in the composed configuration only"
+    SHOWN = "shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a run was set up with; each part is empty where it is unknown.
+
+    `recipe`: resolved, with all defaults. `treatment`: the dotted recipe keys that the arm changes. `configuration`:
+    the tree that the engine composed; where it left none, that of the settings of the plan. `is_composed` tells which.
+    `planned`: the dotted keys of the engine that the plan sets. `found`: what the run recorded of its host at its
+    start: digests of data and model.
+    """
+
+    recipe: Mapping[str, Any] = field(default_factory=dict)
+    treatment: tuple[str, ...] = ()
+    configuration: Mapping[str, Any] = field(default_factory=dict)
+    is_composed: bool = False
+    planned: frozenset[str] = frozenset()
+    found: Mapping[str, Any] = field(default_factory=dict)
+
+
+UNKNOWN_SETUP = Setup()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceInput:
+    """A run as a trace reads it."""
+
+    evidence: Evidence
+    expectations: Expectations
+    setup: Setup
+    modes: frozenset[Mode]
+
+    def value(self, key: str) -> Any:
+        """Return a setting of the engine; None where it is unknown."""
+        return setting(self.setup.configuration, key)
+
+    def number(self, key: str) -> float | None:
+        """Return a setting that is a number; None for any other."""
+        found = self.value(key)
+        return float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+
+    def series(self, metric: str) -> dict[int, float]:
+        """Return step -> finite value of a metric, from step 1 on: before the training nothing is applied."""
+        metrics = self.evidence.metrics
+        if isinstance(metrics, MetricTable):
+            found = metrics.series(metric)
+        else:
+            found = {step: values[metric] for step, values in metrics.items() if metric in values}
+        return {step: value for step, value in found.items() if step > 0 and math.isfinite(value)}
+
+    @property
+    def has_trained(self) -> bool:
+        """Tell whether any step was logged."""
+        return self.evidence.last_step > 0
+
+    @property
+    def rounding(self) -> float:
+        """Half a unit of the last decimal that the log prints; 0 where it prints all of them."""
+        values = self.evidence.metrics.get(self.evidence.last_step, {}).values()
+        decimals = max((len(repr(float(value)).partition(".")[2]) for value in values), default=0)
+        return 0.51 * 10.0**-decimals if decimals <= _ROUNDED_DECIMALS else 0.0
+
+    def agree(self, logged: float, expected: float) -> bool:
+        """Tell whether a logged value is the expected one, up to float32 and to how it was printed."""
+        return math.isclose(logged, expected, rel_tol=_RELATIVE, abs_tol=self.rounding)
+
+
+class Reading(NamedTuple):
+    """What a trace shows. `words`: by what, or how it differs. `step`: the first that differs."""
+
+    shown: Shown
+    words: str = ""
+    step: int | None = None
+
+
+COMPOSED_ONLY = Reading(Shown.COMPOSED)
+
+
+class Trace(NamedTuple):
+    """A way in which a run shows settings.
+
+    `keys`: of the recipe; the key of a section stands for all below it. `by`: what shows it, in words. `read`: what it
+    shows in one run. `modes`: those in which it holds beside plain synchronous training.
+    """
+
+    keys: tuple[str, ...]
+    by: str
+    read: Callable[[TraceInput], Reading]
+    modes: frozenset[Mode] = frozenset()
+
+    def is_of(self, key: str) -> bool:
+        """Tell whether it shows this key, a section that holds it, or a key below it."""
+        return any(_is_within(key, own) or _is_within(own, key) for own in self.keys)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTrace:
+    """How a run shows one setting. `by`: what shows it; "" for nothing but the configuration."""
+
+    key: str
+    shown: Shown
+    by: str = ""
+    words: str = ""
+    step: int | None = None
+
+
+def read_traces(given: TraceInput, table: Iterable[Trace]) -> tuple[KeyTrace, ...]:
+    """Read every row of the table, and add the keys of the treatment that no row is about."""
+    rows = list(table)
+    found = [_read(given, trace) for trace in rows]
+    others = [key for key in given.setup.treatment if not any(trace.is_of(key) for trace in rows)]
+    return (*found, *(KeyTrace(key, Shown.COMPOSED) for key in others))
+
+
+def _read(given: TraceInput, trace: Trace) -> KeyTrace:
+    outside = sorted(given.modes - trace.modes)
+    if outside:
+        return KeyTrace(trace.keys[0], Shown.NOT_OBSERVABLE, trace.by, ", ".join(outside))
+    reading = trace.read(given)
+    return KeyTrace(trace.keys[0], reading.shown, trace.by, reading.words, reading.step)
+
+
+def _is_within(key: str, section: str) -> bool:
+    return key == section or key.startswith(f"{section}.")
