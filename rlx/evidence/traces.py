@@ -20,6 +20,7 @@ from rlx.plan import Expectations
 _RELATIVE = 1e-4
 """Means over processes and mini-batches are taken in float32 at least."""
 _ROUNDED_DECIMALS = 6
+_NOTHING = 1e-12
 
 
 class Shown(StrEnum):
@@ -98,7 +99,7 @@ class TraceInput:
 
     def agree(self, logged: float, expected: float) -> bool:
         """Tell whether a logged value is the expected one, up to float32 and to how it was printed."""
-        return math.isclose(logged, expected, rel_tol=_RELATIVE, abs_tol=self.rounding)
+        return math.isclose(logged, expected, rel_tol=_RELATIVE, abs_tol=max(self.rounding, _NOTHING))
 
 
 class Reading(NamedTuple):

@@ -21,7 +21,8 @@ _WARM_UP = (f"{_OPTIM}.lr_warmup_steps", f"{_OPTIM}.lr_warmup_steps_ratio")
 _NAMES_OF_SCHEDULE = (f"{_OPTIM}.lr_scheduler_type", f"{_OPTIM}.warmup_style", f"{_OPTIM}.lr_decay_style")
 _FSDP = ("fsdp", "fsdp2")
 _MEGATRON = "megatron"
-_REACHED = 0.999
+_SHORTEST = 0.05
+"""verl 0.4 and older print three decimals, in which most learning rates are 0.000."""
 
 
 def read(given: TraceInput) -> Reading:
@@ -32,7 +33,8 @@ def read(given: TraceInput) -> Reading:
     if schedule is None:
         return Reading(Shown.NOT_OBSERVABLE, "the schedule of its learning rate is not known to rlx")
     logged = given.series(METRIC)
-    if not logged and not given.has_trained:
+    is_printed_too_short = given.rounding > _SHORTEST * rate
+    if is_printed_too_short or not (logged or given.has_trained):
         return COMPOSED_ONLY
     if not logged:
         return Reading(Shown.SILENT, f"{METRIC} is not logged")
@@ -53,12 +55,12 @@ def _wrong(
 
 def _reached(given: TraceInput, logged: dict[int, float], rate: float) -> Reading | None:
     """Object to a warm-up that no plan sets, under which the planned rate is never reached."""
-    highest = max(logged.values())
-    if highest >= _REACHED * rate or any(key in given.setup.planned for key in (*_WARM_UP, *_NAMES_OF_SCHEDULE)):
+    total = given.evidence.total_steps or given.expectations.total_steps or 0
+    steps = _warm_up_steps(given, total)
+    if steps <= max(logged) or any(key in given.setup.planned for key in _WARM_UP):
         return None
-    steps = given.value(_WARM_UP[0])
     cause = f"the engine composed a warm-up of {steps} steps, which no plan sets"
-    words = f"the highest {METRIC} is {highest:g} of {rate:g}: {cause}"
+    words = f"the highest {METRIC} is {max(logged.values()):g} of {rate:g}: {cause}"
     return Reading(Shown.CONTRADICTED, words, min(logged))
 
 
