@@ -12,6 +12,7 @@ from rlx.evidence.charges import (
     probability_gap,
     rounding_loss,
     shown_links,
+    traced_settings,
     trained_on,
     watched,
 )
@@ -61,7 +62,7 @@ def judge(
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
     elif given.noise is None:
-        story = _quiet_story(evidence, expectations)
+        story = "; ".join([_quiet_story(evidence, expectations), *traced_settings.sentence(given)])
     else:
         story = _noise_story(given, *given.noise)
     seen = _noise_cell(given, arm)
@@ -146,6 +147,7 @@ def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, te
         *felt.sentence(evidence),
         *([probability_gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
         *shown_links.sentence(noise),
+        *traced_settings.sentence(given),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from rlx.evidence.modes import Mode, setting
+from rlx.evidence.modes import Mode, named, setting
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations
@@ -142,17 +142,24 @@ class KeyTrace:
 
 
 def read_traces(given: TraceInput, table: Iterable[Trace]) -> tuple[KeyTrace, ...]:
-    """Read every row of the table, and add the keys of the treatment that no row is about."""
+    """Read every row of the table, by the keys of the treatment that it is about, or else by its own first one.
+
+    Keys of the treatment that no row is about follow.
+    """
     rows = list(table)
     found = [_read(given, trace) for trace in rows]
-    others = [key for key in given.setup.treatment if not any(trace.is_of(key) for trace in rows)]
-    return (*found, *(KeyTrace(key, Shown.COMPOSED) for key in others))
+    by_key = [replace(trace, key=key) for row, trace in zip(rows, found, strict=True) for key in _keys(given, row)]
+    others = [key for key in given.setup.treatment if not any(row.is_of(key) for row in rows)]
+    return (*by_key, *(KeyTrace(key, Shown.COMPOSED) for key in others))
+
+
+def _keys(given: TraceInput, row: Trace) -> tuple[str, ...]:
+    return tuple(key for key in given.setup.treatment if row.is_of(key)) or row.keys[:1]
 
 
 def _read(given: TraceInput, trace: Trace) -> KeyTrace:
-    outside = sorted(given.modes - trace.modes)
-    if outside:
-        return KeyTrace(trace.keys[0], Shown.NOT_OBSERVABLE, trace.by, ", ".join(outside))
+    if outside := named(given.modes - trace.modes):
+        return KeyTrace(trace.keys[0], Shown.NOT_OBSERVABLE, trace.by, outside)
     reading = trace.read(given)
     return KeyTrace(trace.keys[0], reading.shown, trace.by, reading.words, reading.step)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlx.evidence.traces import KeyTrace
@@ -41,7 +41,7 @@ class Verdict:
     noise: str
     dissent: bool = False
     rules: int = RULES
-    traces: tuple[KeyTrace, ...] = ()
+    traces: tuple[KeyTrace, ...] = field(default=(), compare=False)
 
     @property
     def word(self) -> str:

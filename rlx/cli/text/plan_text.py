@@ -16,6 +16,8 @@ from rlx.cli.text.aqn_text import percent
 from rlx.cli.text.experiments_text import design_lines
 from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
+from rlx.evidence.promised_traces import promised_traces
+from rlx.evidence.traces import KeyTrace, Shown
 from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
 from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
     from rlx.preflight.host_look import HostLook
 
 _SHOWN_STEPS = 12
+_SHOWN_WORDS = {
+    Shown.SHOWN: "will be shown by metrics and records",
+    Shown.COMPOSED: "will be shown by the composed configuration only",
+    Shown.NOT_OBSERVABLE: "cannot be observed",
+}
 
 
 def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
@@ -163,6 +170,21 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     if expected.correction:
         yield f"correction: {expected.correction}"
     yield from _second_witness(expected)
+    yield from _traces(plan)
+
+
+def _traces(plan: LaunchPlan) -> Iterator[str]:
+    """Say by what the settings of the treatment, or of an arm without one all settings, will be shown."""
+    found = list(promised_traces(plan))
+    is_treatment = any(trace.key in plan.treatment for trace in found)
+    for shown, words in _SHOWN_WORDS.items():
+        if names := [_trace(trace) if is_treatment else trace.key for trace in found if trace.shown is shown]:
+            yield f"{'the treatment' if is_treatment else 'the settings'} {words}: {', '.join(names)}"
+
+
+def _trace(trace: KeyTrace) -> str:
+    reason = trace.words if trace.shown is Shown.NOT_OBSERVABLE else trace.by
+    return f"{trace.key} ({reason})" if reason else trace.key
 
 
 def _second_witness(expected: Expectations) -> Iterator[str]:

@@ -65,4 +65,5 @@ def verdict_document(verdict: Verdict) -> Mapping[str, Any]:
         "sentence": verdict.sentence,
         "findings": verdict.findings,
         "rules": verdict.rules,
+        "traces": verdict.traces,
     }
