@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from rlx.evidence.modes import Mode, named, setting
+from rlx.evidence.modes import ALL_MODES, Mode, named, setting
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.run_evidence import Evidence
 from rlx.plan import Expectations
@@ -86,6 +86,11 @@ class TraceInput:
         return {step: value for step, value in found.items() if step > 0 and math.isfinite(value)}
 
     @property
+    def total_steps(self) -> int:
+        """The steps that the run means to take, by its own record or by its plan; 0 where neither says."""
+        return self.evidence.total_steps or self.expectations.total_steps or 0
+
+    @property
     def has_trained(self) -> bool:
         """Tell whether any step was logged."""
         return self.evidence.last_step > 0
@@ -128,6 +133,29 @@ class Trace(NamedTuple):
     def is_of(self, key: str) -> bool:
         """Tell whether it shows this key, a section that holds it, or a key below it."""
         return any(_is_within(key, own) or _is_within(own, key) for own in self.keys)
+
+
+def _data(given: TraceInput) -> Reading:
+    files = given.setup.found.get("data")
+    digests = [_digest(each) for each in files.values()] if isinstance(files, Mapping) else []
+    return Reading(Shown.SHOWN, "the digests of its files at the start") if all(digests) and digests else COMPOSED_ONLY
+
+
+def _weights(given: TraceInput) -> Reading:
+    known = _digest(given.setup.found.get("model"))
+    return Reading(Shown.SHOWN, "the digest of its weights at the start") if known else COMPOSED_ONLY
+
+
+def _digest(found: object) -> object:
+    """Return the digest in a record of provenance; nothing where it says why there is none."""
+    return (found.get("sha256") or found.get("sha256_of_headers_and_samples")) if isinstance(found, Mapping) else None
+
+
+RECORDED = (
+    Trace(("data.train",), "the digests of its files", _data, ALL_MODES),
+    Trace(("model.path",), "the digest of its weights", _weights, ALL_MODES),
+)
+"""What every run records at its start, whatever its back-end."""
 
 
 @dataclass(frozen=True, slots=True)

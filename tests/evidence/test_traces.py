@@ -286,3 +286,60 @@ def test_every_row_of_the_table_is_tried() -> None:
     tried = {key for _, _, key, _ in EDITED.values()} | {"data.train", "model.path"}
     # Its metric is logged by one recipe of verl alone, and not at every step: nothing can contradict it.
     assert {trace.keys[0] for trace in TRACES} == tried | {"overrides.algorithm.filter_groups"}
+
+
+def trl(logged: Mapping[str, float | Callable[[int], float]], **arguments: object) -> dict[str, KeyTrace]:
+    """Return the traces of a run of TRL that logs these metrics."""
+    usual: dict[str, float | Callable[[int], float]] = {
+        "grad_norm": lambda step: 1.234567891 / step,
+        "learning_rate": 1e-3,
+        "completions/max_length": 8.0,
+    }
+    configuration = {
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "constant",
+        "warmup_steps": 0,
+        "beta": 0.0,
+        "max_completion_length": 8,
+        **arguments,
+    }
+    rows = {
+        step: {name: float(value(step) if callable(value) else value) for name, value in {**usual, **logged}.items()}
+        for step in STEPS
+    }
+    verdict = judge(
+        Evidence(metrics=rows, backend="trl"),
+        Expectations(20, (), False, None, 1, "auto", None, False),
+        RunState.FINISHED,
+        arm="hot",
+        setup=Setup({}, (), configuration, True),
+    )
+    return {trace.key: trace for trace in verdict.traces}
+
+
+TRL: dict[str, tuple[dict[str, float | Callable[[int], float]], dict[str, object], Shown]] = {
+    "constant": ({}, {}, Shown.SHOWN),
+    "linear": ({"learning_rate": lambda step: 1e-3 * (20 - step) / 20}, {"lr_scheduler_type": "linear"}, Shown.SHOWN),
+    "linear after a warm-up by its share": (
+        {"learning_rate": lambda step: 1e-3 * (step / 4 if step < 4 else (20 - step) / 16)},
+        {"lr_scheduler_type": "linear", "warmup_steps": 0.2},
+        Shown.SHOWN,
+    ),
+    "a rate that stays where it should fall": ({}, {"lr_scheduler_type": "linear"}, Shown.CONTRADICTED),
+    "the rate of the other arm": ({"learning_rate": 2e-3}, {}, Shown.CONTRADICTED),
+    "a schedule that rlx does not know": ({}, {"lr_scheduler_type": "polynomial"}, Shown.NOT_OBSERVABLE),
+}
+
+
+@pytest.mark.parametrize("name", TRL)
+def test_the_learning_rate_of_trl(name: str) -> None:
+    logged, arguments, shown = TRL[name]
+    assert trl(logged, **arguments)[LR].shown is shown
+
+
+def test_the_kl_term_and_the_lengths_of_trl() -> None:
+    assert trl({})["algorithm.kl"].shown is Shown.SHOWN
+    assert trl({"kl": 0.01})["algorithm.kl"].shown is Shown.CONTRADICTED
+    assert trl({"kl": 0.01}, beta=0.04)["algorithm.kl"].shown is Shown.SHOWN
+    assert trl({}, beta=0.04)["algorithm.kl"].shown is Shown.SILENT
+    assert trl({"completions/max_length": 9.0})["data.max_response_tokens"].shown is Shown.CONTRADICTED

@@ -13,6 +13,7 @@ from typing import Any
 from rlx.evidence.log_grammar import KnownHangs, LineForm, LineSays, LogGrammar, Role, StepMetrics
 from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import Progress
+from rlx.evidence.traces import RECORDED
 from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
 
 _ITERATION_HEAD = re.compile(r"iteration:\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|\s")
@@ -52,4 +53,6 @@ GRAMMAR = LogGrammar(
         "num_cpus_for_placement_group"
     ),
     planned_settings=_planned,
+    # No real log has shown yet how its other metrics read.
+    traces=RECORDED,
 )

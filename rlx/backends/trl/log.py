@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rlx.backends.trl.traces import TRACES, modes, planned_settings
 from rlx.evidence.log_grammar import (
     DataRows,
     LineForm,
@@ -64,4 +65,7 @@ GRAMMAR = LogGrammar(
         Role.REFERENCE_KL: ("kl",),
         Role.ZERO_ADVANTAGE_GROUPS: ("frac_reward_zero_std",),
     },
+    planned_settings=planned_settings,
+    modes=modes,
+    traces=TRACES,
 )

@@ -72,9 +72,23 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
         callbacks=[records, *trackers(track["to"])],
     )
     trainer.remove_callback(PrinterCallback)
+    write_arguments(trainer.args, attempt_dir)
     print(f"rlx: TRL trains {order['arguments']['max_steps']} steps", flush=True)
     print(f"rlx: TRL reads {len(train)} rows to train on, {len(validation)} to validate on", flush=True)
     return trainer
+
+
+def write_arguments(arguments: GRPOConfig, attempt_dir: Path) -> None:
+    """Write down what the trainer was really given; TRL masks tokens in it. A failure costs that record alone.
+
+    The place is that of the configuration that Hydra composes for other back-ends. JSON is YAML.
+    """
+    place = attempt_dir / "hydra/.hydra/config.yaml"
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(arguments.to_dict(), indent=1, default=str) + "\n", encoding="utf-8")
+    except (OSError, TypeError, ValueError) as problem:
+        print(f"rlx: the arguments of the trainer could not be written down: {problem}", flush=True)
 
 
 def _end(code: int) -> None:

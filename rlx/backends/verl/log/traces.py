@@ -8,12 +8,11 @@ penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.p
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from statistics import median
 
 from rlx.backends.verl.log import learning_rate
 from rlx.evidence.modes import ALL_MODES, Mode
-from rlx.evidence.traces import COMPOSED_ONLY, Reading, Shown, Trace, TraceInput
+from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
 from rlx.evidence.verdict import at_steps
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -146,23 +145,6 @@ def _filtered_groups(given: TraceInput) -> Reading:
     return COMPOSED_ONLY
 
 
-def _data(given: TraceInput) -> Reading:
-    files = given.setup.found.get("data")
-    digests = (
-        [each.get("sha256") for each in files.values() if isinstance(each, Mapping)]
-        if isinstance(files, Mapping)
-        else []
-    )
-    known = isinstance(files, Mapping) and files and len(digests) == len(files) and all(digests)
-    return Reading(Shown.SHOWN, "the digests of its files at the start") if known else COMPOSED_ONLY
-
-
-def _model(given: TraceInput) -> Reading:
-    model = given.setup.found.get("model")
-    known = isinstance(model, Mapping) and (model.get("sha256") or model.get("sha256_of_headers_and_samples"))
-    return Reading(Shown.SHOWN, "the digest of its weights at the start") if known else COMPOSED_ONLY
-
-
 TRACES = (
     Trace(
         ("train.lr", f"overrides.{_ACTOR}.optim"),
@@ -182,7 +164,6 @@ TRACES = (
     Trace(("data.max_prompt_tokens",), _LONGEST_PROMPT, _longest_prompt, ALL_MODES - {Mode.MULTI_TURN}),
     Trace(("train.epochs",), _EPOCH, _epochs, _STEP_BY_STEP),
     Trace(("overrides.algorithm.filter_groups",), "train/num_gen_batches", _filtered_groups, ALL_MODES),
-    Trace(("data.train",), "the digests of its files", _data, ALL_MODES),
-    Trace(("model.path",), "the digest of its weights", _model, ALL_MODES),
+    *RECORDED,
 )
 """No metric of verl tells clipping, the entropy coefficient, the temperature, the aggregation of the loss or LoRA."""
