@@ -62,9 +62,9 @@ def judge(
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
     elif given.noise is None:
-        story = "; ".join([_quiet_story(evidence, expectations), *traced_settings.sentence(given)])
+        story = "; ".join([_quiet_story(evidence, expectations), *traced_settings.sentence(given, rules)])
     else:
-        story = _noise_story(given, *given.noise)
+        story = "; ".join([_noise_story(given, *given.noise), *traced_settings.sentence(given, rules)])
     seen = _noise_cell(given, arm)
     dissent = any(charge.dissent for charge in charges)
     findings = tuple(charge.finding for charge in charges)
@@ -147,7 +147,6 @@ def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, te
         *felt.sentence(evidence),
         *([probability_gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
         *shown_links.sentence(noise),
-        *traced_settings.sentence(given),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)

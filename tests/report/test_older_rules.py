@@ -48,8 +48,8 @@ def older(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     for run in runs:
         file = run / "attempts/1" / COMPOSED_FILE
         text = file.read_text(encoding="utf-8")
-        assert "train_batch_size: 20" in text
-        file.write_text(text.replace("train_batch_size: 20", "train_batch_size: 10"), encoding="utf-8")
+        assert "ppo_mini_batch_size: 20" in text
+        file.write_text(text.replace("ppo_mini_batch_size: 20", "ppo_mini_batch_size: 10"), encoding="utf-8")
     with monkeypatch.context() as then:
         then.setattr("rlx.api.bundling.RULES", 1)
         return front_door.bundle("evidence.tar.gz", "baseline", "aqn")

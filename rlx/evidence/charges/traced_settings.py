@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.traces import KeyTrace, Shown
 from rlx.evidence.verdict import Charge, invalid, unverified
+from rlx.plan.verdict_rules import is_made
 
 NOISE = "aqn"
 """The section of a recipe that describes noise."""
@@ -26,8 +27,10 @@ def check(given: CheckInput) -> Iterator[Charge]:
             )
 
 
-def sentence(given: CheckInput) -> Iterator[str]:
-    """Say of each factor of the treatment what shows it; noise has sentences of its own."""
+def sentence(given: CheckInput, rules: int) -> Iterator[str]:
+    """Say of each factor of the treatment what shows it; noise has sentences of its own, and older rules had none."""
+    if not is_made("RLX646", rules):
+        return
     traces = [trace for trace in given.traces if trace.key in given.setup.treatment and not is_noise(trace.key)]
     yield from map(_words, traces[:_NAMED])
     if len(traces) > _NAMED:

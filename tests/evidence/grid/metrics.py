@@ -241,6 +241,14 @@ def learning_rate_of_zero(pair: RunPair) -> None:
 
 @honest(METRICS, Link.TRAINED_ON)
 def learning_rate_that_begins_at_zero(pair: RunPair) -> None:
+    """A warm-up of five steps, as the engine composed it."""
+    for run in (pair.aqn, pair.baseline):
+        run.compose("lr_warmup_steps: -1", "lr_warmup_steps: 5")
+        run.put(RATE, {step: 0.0002 * (step - 1) / 5 for step in range(1, 6)})
+
+
+@caught(METRICS, Link.TRAINED_ON, "invalid", "RLX646", twin="learning-rate-that-begins-at-zero")
+def learning_rate_that_begins_at_zero_and_was_not_set_to(pair: RunPair) -> None:
     for run in (pair.aqn, pair.baseline):
         run.put(RATE, {step: 0.0002 * (step - 1) / 5 for step in range(1, 6)})
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlx.plan.run_dir import COMPOSED_FILE
 from tests.conftest import CASES
 from tests.evidence.edits import GAP, Recorded
 from tests.recorded import place_runs
@@ -42,6 +43,13 @@ class RunDirectory(Recorded):
         """What the plan promises of noise."""
         noise: dict[str, Any] = self.expectations["noise"]
         return noise
+
+    def compose(self, before: str, after: str) -> None:
+        """Change the configuration that the engine composed."""
+        file = self.run_dir / "attempts/1" / COMPOSED_FILE
+        text = file.read_text(encoding="utf-8")
+        assert before in text, before
+        file.write_text(text.replace(before, after), encoding="utf-8")
 
     def lines(self, kind: str, phase: str = "", *steps: int) -> list[Line]:
         """The records of a kind; of a phase and of some steps, if any are named."""
