@@ -38,11 +38,11 @@ def outcome_of(run: EditedRun, folder: Path) -> Outcome:
     """Judge an edited run below an empty folder."""
     if run.edit is None:
         return _of_folder(run.name, folder)
-    with _places(folder):
+    with places(folder):
         pair = place_pair(run.base)
         run.edit(pair)
         pair.write()
-        return _of_pair()
+        return outcome_of_pair()
 
 
 def _of_folder(name: str, folder: Path) -> Outcome:
@@ -50,7 +50,7 @@ def _of_folder(name: str, folder: Path) -> Outcome:
     return Outcome(verdict.status, verdict.dissent, _ids(verdict.findings), verdict.sentence)
 
 
-def _of_pair() -> Outcome:
+def outcome_of_pair() -> Outcome:
     """The worse of both verdicts; where both are valid, what speaks against comparing them."""
     compared = rlx.compare("baseline", "aqn")
     verdicts = sorted((run.verdict for run in compared.runs), key=lambda verdict: _ORDER.index(verdict.status))
@@ -68,7 +68,7 @@ def _ids(findings: list[Finding] | tuple[Finding, ...]) -> tuple[str, ...]:
 
 
 @contextmanager
-def _places(folder: Path) -> Iterator[None]:
+def places(folder: Path) -> Iterator[None]:
     """Let rlx know no other runs than those of this folder."""
     names = {"RLX_HOME": "home", "RLX_CONFIG": "config", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
     wanted = {name: str(folder / place) for name, place in names.items()} | {"RLX_PROJECT": os.devnull}

@@ -14,6 +14,9 @@ METRIC = "actor/lr"
 _OPTIM = "actor_rollout_ref.actor.optim"
 _WARM_UP = (f"{_OPTIM}.lr_warmup_steps", f"{_OPTIM}.lr_warmup_steps_ratio")
 _NAMES_OF_SCHEDULE = (f"{_OPTIM}.lr_scheduler_type", f"{_OPTIM}.warmup_style", f"{_OPTIM}.lr_decay_style")
+_SHAPE = (f"{_OPTIM}.min_lr_ratio", f"{_OPTIM}.num_cycles")
+KEYS = ("train.lr", *(f"overrides.{key}" for key in (f"{_OPTIM}.lr", *_WARM_UP, *_NAMES_OF_SCHEDULE, *_SHAPE)))
+"""The keys of a recipe that the rate shows."""
 _FSDP = ("fsdp", "fsdp2")
 
 

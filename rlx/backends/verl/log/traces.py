@@ -147,7 +147,7 @@ def _filtered_groups(given: TraceInput) -> Reading:
 
 TRACES = (
     Trace(
-        ("train.lr", f"overrides.{_ACTOR}.optim"),
+        learning_rate.KEYS,
         learning_rate.METRIC,
         learning_rate.read,
         _STEP_BY_STEP,
