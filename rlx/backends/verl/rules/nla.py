@@ -11,12 +11,17 @@ _POOLS = "ray_kwargs.resource_pool"
 
 
 @rule("RLX260")
-def critic_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
-    key = "critic.megatron.pipeline_model_parallel_size"
-    stages = facts.count(key)
-    in_the_middle = facts.whole("critic.output_layer_index") != -1
-    if facts.is_nla and facts.is_megatron and stages and stages > 1 and in_the_middle:
-        yield error(f"{facts.named(key)}: the NLA critic reads a layer in the middle", f"{key} 1", facts.source(key))
+def pipelines(facts: VerlFacts) -> Iterator[Flaw]:
+    if not (facts.is_nla and facts.is_megatron):
+        return
+    critic = "critic.megatron.pipeline_model_parallel_size"
+    if (facts.count(critic) or 1) > 1 and facts.whole("critic.output_layer_index") != -1:
+        message = f"{facts.named(critic)}: the NLA critic reads a layer in the middle"
+        yield error(message, f"{critic} 1", facts.source(critic))
+    actor = f"{ACTOR}.megatron.pipeline_model_parallel_size"
+    if (facts.count(actor) or 1) > 1:
+        message = f"{facts.named(actor)}: only the first stage has the embeddings that the NLA actor prepares"
+        yield error(message, f"{actor} 1", facts.source(actor))
 
 
 @rule("RLX261")
