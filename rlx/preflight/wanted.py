@@ -26,13 +26,15 @@ class Flaw:
 class DataFile:
     """`role` is model, train or val, or one of the back-end's own.
 
-    `rows` is what the recipe says, None where it says nothing.
+    `rows` is what the recipe says, None where it says nothing. `key`: of the prompts; of a reward, its function.
+    `passed`: the names of the arguments that this function is called with.
     """
 
     role: str
     path: str
     rows: int | None = None
     key: str | None = None
+    passed: tuple[str, ...] = ()
 
 
 FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[Flaw]]

@@ -308,6 +308,43 @@ def test_what_a_recipe_for_mindspeed_rl_needs_there(tmp_path: Path) -> None:
     assert asked(model, {**weights, "kind": None}, *there) == {"RLX550": ERROR}
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def compute_score(solution_str, ground_truth, method='strict'):\n    return 1\n", {"RLX554": ERROR}),
+        (
+            "def compute_score(data_source, solution_str, ground_truth, extra_info, judge):\n    return 1\n",
+            {"RLX554": ERROR},
+        ),
+        ("def compute_score(data_source, solution_str, ground_truth):\n    return 1\n", {"RLX554": ERROR}),
+        ("def compute_score(:\n", {"RLX554": ERROR}),
+        (None, {"RLX550": ERROR}),
+        ("def compute_score(data_source, solution_str, ground_truth, extra_info=None):\n    return 1\n", {}),
+        ("def compute_score(solution_str, **kwargs):\n    return 1\n", {}),
+        ("@cached\ndef compute_score(anything):\n    return 1\n", {}),
+        ("from mine import compute_score\n", {}),
+    ],
+)
+def test_a_reward_function_that_lies_on_the_host(tmp_path: Path, source: str | None, expected: object) -> None:
+    """It is read there, and nothing of it runs: the file would leave a trace."""
+    file, trace = tmp_path / "reward.py", tmp_path / "ran"
+    if source is not None:
+        file.write_text(f"{source}\nopen({str(trace)!r}, 'w')\n", encoding="utf-8")
+    base = CASES / "preflight/bases/fsdp-npu.yaml"
+    keys = f"overrides: {{reward.custom_reward_function.path: {file}}}"
+    (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n{keys}\n", encoding="utf-8")
+    wanted = wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
+    script = REPOSITORY / "rlx/preflight/probing/scripts/paths.py"
+    command = [sys.executable, str(script), "", "reward", str(file)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    others = [{"role": each.role, "path": each.path, "kind": "file"} for each in wanted.files if each.role != "reward"]
+    folder = {"role": "model", "path": wanted.files[0].path, "kind": "folder", "config": True, "weight_files": 2}
+    lines = "\n".join([json.dumps(folder), *(json.dumps(row) for row in others[1:]), answer])
+    found = look({"paths": lines, "packages": packages(verl="0.9.1")}, wanted=wanted)
+    assert {id: severity for id, severity in said(found).items() if id in ("RLX550", "RLX554")} == expected
+    assert not trace.exists()
+
+
 def test_model_and_data() -> None:
     files = (DataFile("model", "/m"), DataFile("train", "/t.parquet", 7473, "prompt"), DataFile("val", "/v.parquet"))
     wanted = Wanted(backend="verl", files=files)

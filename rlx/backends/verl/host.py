@@ -1,6 +1,57 @@
 """Ask for what verl wants of the machine that runs it."""
 
-from rlx.preflight.wanted import BackendHost
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rlx.backends.verl.rules.reward import PASSED
+from rlx.preflight.wanted import BackendHost, DataFile, Flaw, data_files
+from rlx.yaml_reader.hydra_words import bare_leaves
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
+
+_SECTIONS = ("reward.custom_reward_function", "custom_reward_function")
+
+
+def _files(recipe: Recipe) -> Iterator[DataFile]:
+    """Model and tables, and a reward function of the host's own; the recipe's own one travels with the run."""
+    yield from data_files(recipe)
+    keys = bare_leaves(recipe.overrides)
+    for section in _SECTIONS:
+        path, name = keys.get(f"{section}.path"), keys.get(f"{section}.name", "compute_score")
+        if isinstance(path, str) and "${" not in path:
+            own = (key.removeprefix(f"{section}.reward_kwargs.") for key in keys if f"{section}.reward_kwargs." in key)
+            yield DataFile("reward", path, key=str(name), passed=(*PASSED, *own))
+
+
+def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
+    """What is decorated, imported or assigned is not read: then nothing is said."""
+    label = f"custom_reward_function.path: {wanted.path}"
+    if facts["kind"] != "file":
+        yield Flaw("RLX550", f"{label} is no file there", "copy it there, or let it travel: reward: {path, function}")
+        return
+    if facts.get("unread"):
+        yield Flaw("RLX554", f"{label} cannot be read: {facts['unread']}", "correct the file")
+        return
+    function = facts.get("functions", {}).get(wanted.key)
+    if function is None:
+        return
+    refused = [] if function["any"] else [name for name in wanted.passed if name not in function["names"]]
+    lacking = [name for name in function["wants"] if name not in wanted.passed]
+    if refused or lacking:
+        takes = f"takes no {', '.join(refused)}" if refused else f"wants {', '.join(lacking)}, which verl never passes"
+        fix = f"def {wanted.key}({', '.join(wanted.passed[:3])}, extra_info=None, **kwargs)"
+        yield Flaw("RLX554", f"{label}: {wanted.key} {takes}", fix)
+
 
 # In a checkout that nobody installed its file is the only place of its version.
-HOST = BackendHost(name="verl", packages=("verl",), version_file="version/version", starts_ray=True)
+HOST = BackendHost(
+    name="verl",
+    packages=("verl",),
+    version_file="version/version",
+    starts_ray=True,
+    files=_files,
+    file_checks={"reward": _reward},
+)

@@ -42,7 +42,22 @@ def _path(found: dict[str, Any]) -> dict[str, Any]:
     columns = found.get("columns")
     named = {"columns": [str(name) for name in columns]} if isinstance(columns, list) else {}
     marks: dict[str, bool] = {key: found[key] is True for key in ("config", "tracker") if key in found}
-    return {**texts, **counts, **named, **marks}
+    functions = found.get("functions")
+    takes = {"functions": _functions(functions)} if isinstance(functions, dict) else {}
+    return {**texts, **counts, **named, **marks, **takes}
+
+
+def _functions(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Functions by name: `names` of arguments, those that it `wants`, and whether it takes `any` other."""
+    return {
+        name: {"names": _names(each.get("names")), "wants": _names(each.get("wants")), "any": each.get("any") is True}
+        for name, each in found.items()
+        if isinstance(each, dict)
+    }
+
+
+def _names(value: Any) -> list[str]:
+    return [name for name in value if isinstance(name, str)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str | None:

@@ -11,7 +11,7 @@ from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.local_files import MOST_SOURCE, parse_python, read_text
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 
-_PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
+PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 # Of all versions together; `remote` and `gdpo` are there from 0.7 on, `prime` and `batch` before 0.9.
 _MANAGERS = ("naive", "dapo", "prime", "batch", "gdpo", "remote")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -40,7 +40,7 @@ def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
     # What a decorator makes of the signature nobody can read here.
     if function is None or function.decorator_list:
         return
-    arguments, passed = function.args, [*_PASSED, *_kwargs(facts)]
+    arguments, passed = function.args, [*PASSED, *_kwargs(facts)]
     named = [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
     refused = [name for name in passed if name not in named] if arguments.kwarg is None else []
     missing = [name for name in _required(arguments) if name not in passed]

@@ -3,6 +3,7 @@
 Arguments: the folder that a run starts in, or nothing; ROLE PATH, in pairs.
 """
 
+import ast
 import json
 import os
 import sys
@@ -36,6 +37,26 @@ def table(path):
         return {**facts, "unread": f"{type(problem).__name__}: {problem}"[:200]}
 
 
+def reward(path):
+    """What the functions of a file take; it is read, and nothing of it runs."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError) as problem:
+        return {"unread": f"{type(problem).__name__}: {problem}"[:200]}
+    functions = [node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {"functions": {node.name: takes(node) for node in functions if not node.decorator_list}}
+
+
+def takes(function):
+    """The names of its arguments, those without a default, and whether it takes any other name."""
+    given = function.args
+    positional = [*given.posonlyargs, *given.args]
+    wants = positional[: len(positional) - len(given.defaults)]
+    wants += [name for name, default in zip(given.kwonlyargs, given.kw_defaults) if default is None]  # noqa: B905
+    names = [argument.arg for argument in (*given.args, *given.kwonlyargs)]
+    return {"names": names, "wants": [argument.arg for argument in wants], "any": given.kwarg is not None}
+
+
 FOLDERS = {"model": model, "mcore": mcore}
 
 
@@ -46,6 +67,8 @@ def look(role, text):
     try:
         if role in FOLDERS and kind == "folder":
             facts.update(FOLDERS[role](path))
+        elif kind == "file" and role == "reward":
+            facts.update(reward(path))
         elif kind == "file" and role != "packed":
             facts.update(table(path))
     except OSError as problem:
