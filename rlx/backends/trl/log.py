@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rlx.backends.trl.traces import TRACES, modes, planned_settings
+from rlx.backends.trl.setting_traces import TRACES, modes, planned_settings
 from rlx.evidence.log_grammar import (
     DataRows,
     LineForm,

@@ -12,12 +12,12 @@ from __future__ import annotations
 from rlx.backends.verl.log import noise_wordings
 from rlx.backends.verl.log.configured import configured
 from rlx.backends.verl.log.lines import LINES
-from rlx.backends.verl.log.modes import modes
 from rlx.backends.verl.log.noise_faults import noise_faults
 from rlx.backends.verl.log.phases import phases
 from rlx.backends.verl.log.precision import PRECISION
 from rlx.backends.verl.log.printed_config import parse_printed_config
-from rlx.backends.verl.log.traces import TRACES
+from rlx.backends.verl.log.setting_traces import TRACES
+from rlx.backends.verl.log.training_modes import modes
 from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 from rlx.yaml_reader.hydra_words import read_words
