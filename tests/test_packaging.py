@@ -73,10 +73,11 @@ assert len(rlx.plan("tiny-cpu").plans) == 2
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+THE_OTHER = "the other rlx"
 OTHER = {
     "rlx/__init__.py": "__version__ = '9.9'\n",
-    "rlx/__main__.py": "print('the other rlx')\n",
-    "rlx/train.py": "def main():\n    print('the other rlx')\n",
+    "rlx/__main__.py": f"print({THE_OTHER!r})\n",
+    "rlx/train.py": f"def main():\n    print({THE_OTHER!r})\n",
     "rlx-9.9.dist-info/METADATA": "Metadata-Version: 2.1\nName: rlx\nVersion: 9.9\n",
     "rlx-9.9.dist-info/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     "rlx-9.9.dist-info/entry_points.txt": "[console_scripts]\nrlx = rlx.train:main\n",
@@ -125,20 +126,20 @@ def test_another_distribution_that_was_installed_before_is_named(place: Path, tm
     (place.parent / "rlx").write_bytes(command)
     done = run(place.parent / "rlx", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout.split()[0]) == (0, "rlx")
-    assert "rlx 9.9 also brings a package or command rlx" in done.stderr
+    assert "rlx 9.9" in done.stderr
     found = json.loads(run(place.parent / "rlx", "doctor", "--json", cwd=tmp_path).stdout)["findings"]
     (finding,) = [finding for finding in found if finding["id"] == "RLX413"]
-    assert "rlx 9.9" in finding["message"] and "are not those" not in finding["message"]
+    assert "rlx 9.9" in finding["message"] and "rlx/" not in finding["message"]
 
 
 def test_another_distribution_that_took_the_place_is_named_by_what_is_left(place: Path, tmp_path: Path) -> None:
     pip_install(place, other_wheel(tmp_path, leave_out=("rlx/__main__.py",)))
-    assert run(place.parent / "rlx", cwd=tmp_path).stdout == "the other rlx\n"
+    assert run(place.parent / "rlx", cwd=tmp_path).stdout == f"{THE_OTHER}\n"
     done = run(place, "-m", "rlx", "--version", cwd=tmp_path)
-    assert "rlx 9.9 also brings a package or command rlx" in done.stderr
+    assert "rlx 9.9" in done.stderr
     found = json.loads(run(place, "-m", "rlx", "doctor", "--json", cwd=tmp_path).stdout)["findings"]
     (finding,) = [finding for finding in found if finding["id"] == "RLX413"]
-    assert "2 files of rlx are not those that were installed" in finding["message"]
+    assert "2 files" in finding["message"]
     assert "rlx/__init__.py" in finding["message"] and "bin/rlx" in finding["message"]
 
 
@@ -148,7 +149,7 @@ def test_files_that_are_missing_since_the_other_was_removed(place: Path, tmp_pat
     assert not (place.parent / "rlx").exists()
     done = run(place, "-m", "rlx", "status", cwd=tmp_path)
     assert done.returncode == 1
-    assert "files of rlx are gone, or not those that were installed: ../../../bin/rlx, rlx/__init__.py" in done.stderr
+    assert ": ../../../bin/rlx, rlx/__init__.py" in done.stderr
 
 
 def test_an_environment_with_rlx_alone_is_not_accused(installed: Path, tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ def test_ages(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "m", "-5m", "1.5h", "10 m", "yesterday", "١m"])
 def test_what_is_no_age_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="not a length of time"):
+    with pytest.raises(UsageError) as caught:
         parse_age(text)
+    assert repr(text) in caught.value.message
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(45, "45 s"), (720, "12 min"), (11_100, "3 h 05 min")])

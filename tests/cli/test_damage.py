@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.plan import RunState
 from tests.cli.support import rlx
@@ -25,6 +26,7 @@ from tests.runs.toys import (
     toy_plan,
     until,
 )
+from tests.wording import settled
 
 NAN_STEP = """
 line='{"step": 1, "data": {"timing_s/step": 0.5, "val-core/toy/acc/mean@1": NaN}}'
@@ -37,23 +39,27 @@ def states() -> dict[str, tuple[str, str]]:
     return {run["arm"]: (run["state"], run["verdict"]["status"]) for run in runs}
 
 
-def test_a_removed_run_is_lost_and_the_others_are_still_shown() -> None:
+def test_a_removed_run_is_lost_and_the_others_are_still_shown(wording: SnapshotAssertion) -> None:
     gone, kept = start(toy_plan("true", arm="gone"), toy_plan("true", arm="kept"))
     ended(kept)
     shutil.rmtree(gone.run_dir)
     assert states()["gone"] == ("lost", "unverified")
     assert states()["kept"][0] == "finished"
-    assert "its run directory is gone" in rlx("wait", code=10).stdout
-    assert "was the run directory removed" in rlx("compare", "kept", "gone", code=1).stderr
+    named = {gone.run_id: "gone run", kept.run_id: "kept run", str(gone.run_dir): "its directory"}
+    (told,) = (line for line in rlx("wait", code=10).stdout.splitlines() if gone.run_id in line)
+    assert "  lost  " in told and settled(told, named) == wording
+    assert settled(rlx("compare", "kept", "gone", code=1).stderr, named) == wording
 
 
 @pytest.mark.parametrize("damage", ["", '{"schema_version": 1, "run_id": "to', '{"schema_version": 9}'])
-def test_a_run_with_a_damaged_manifest_is_shown_and_not_believed(damage: str) -> None:
+def test_a_run_with_a_damaged_manifest_is_shown_and_not_believed(damage: str, wording: SnapshotAssertion) -> None:
     bad, kept = start(toy_plan("true", arm="bad"), toy_plan("true", arm="kept"))
     ended(kept)
     (bad.run_dir / "manifest.json").write_text(damage, encoding="utf-8")
     assert states()["bad"] == ("finished", "unverified")
-    assert "nothing says what it promised" in rlx("status", "-v").stdout
+    (run,) = (run for run in json.loads(rlx("status", "--json").stdout)["runs"] if run["arm"] == "bad")
+    assert settled(run["verdict"]["sentence"], {bad.run_id: "run"}) == wording
+    assert run["verdict"]["sentence"] in rlx("status", "-v").stdout
 
 
 def test_a_run_without_manifest_that_still_runs_is_not_called_lost() -> None:
@@ -109,12 +115,12 @@ def test_a_follow_that_is_killed_leaves_no_reader_on_the_host() -> None:
     until(lambda: not command_lines("rlx-logs follow", str(reading.run_dir)), "the reader is gone")
 
 
-def test_a_full_disk_is_no_bug_of_rlx() -> None:
+def test_a_full_disk_is_no_bug_of_rlx(wording: SnapshotAssertion) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
             [sys.executable, "-m", "rlx", "recipes"], stdout=full, stderr=subprocess.PIPE, text=True, encoding="utf-8"
         )
-    assert (done.returncode, done.stderr) == (1, "rlx: the output could not be written: No space left on device\n")
+    assert (done.returncode, done.stderr) == (1, wording)
     assert not (home() / "bug.log").exists()
 
 

@@ -7,10 +7,12 @@ import shutil
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from rlx.cli.data import data
 from tests.conftest import CASES
+from tests.wording import settled
 
 FOLDERS = sorted((CASES / "data").iterdir())
 RECIPE = """\
@@ -42,7 +44,7 @@ def written(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("case", FOLDERS, ids=lambda folder: folder.name)
-def test_case(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_case(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
     folder = Path(shutil.copytree(case, tmp_path / "case"))
     monkeypatch.chdir(folder)  # a path in --set starts from where one stands
     expected = json.loads((case / "expected.json").read_text(encoding="utf-8"))
@@ -51,17 +53,19 @@ def test_case(case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     document = json.loads(answer.stdout)
     found = document["findings"]
     assert [f"{finding['id']} {finding['severity']}" for finding in found] == expected["findings"]
-    for words in expected["says"]:
-        assert any(words in f"{finding['message']} {finding['fix']}" for finding in found), found
+    for fact in expected["facts"]:
+        assert any(fact in f"{finding['message']} {finding['fix']}" for finding in found), found
+    said = [f"{finding['id']}: {finding['message']}\n  fix: {finding['fix']}" for finding in found]
+    assert [settled(each, {str(folder): "folder"}) for each in said] == wording
     fits = not any(finding["severity"] == "error" for finding in found)
     assert (document["fits"], answer.exit_code) == (fits, 0 if fits else 5)
 
 
-def test_the_text_says_the_same(tmp_path: Path) -> None:
+def test_the_text_says_the_same(tmp_path: Path, wording: SnapshotAssertion) -> None:
     folder = Path(shutil.copytree(CASES / "data/validation-in-training", tmp_path / "case"))
     answer = check(written(folder))
-    assert "the data on local fits (train 4 rows, val 2 rows)" in answer.stdout
-    assert "warning RLX024 1 of 2 validation questions" in answer.stdout
+    assert "warning RLX024 1 of 2 " in answer.stdout
+    assert settled(answer.stdout, {str(folder): "folder"}) == wording
     assert check(written(folder), "--strict").exit_code == 5
 
 
@@ -83,7 +87,8 @@ def test_lengths_are_counted_by_the_model_s_own_tokenizer(tmp_path: Path) -> Non
     tokenizer.save_pretrained(folder / "model")
     sets = ["--set", f"model.path={folder}/model", "--set", "data.max_prompt_tokens=5"]
 
-    text = check(written(folder), *sets, "--set", "data.train_rows=5").stdout
-    assert "1 of 5 rows (row 5: 6 tokens): over 5 tokens long; verl drops them" in text
-    assert "raise data.max_prompt_tokens to 6, or write data.train_rows: 4" in text
+    answer = json.loads(check(written(folder), *sets, "--set", "data.train_rows=5", "--json").stdout)
+    (found,) = (finding for finding in answer["findings"] if finding["id"] == "RLX022")
+    assert all(fact in found["message"] for fact in ("1 of 5 rows", "row 5", "6 tokens", "over 5"))
+    assert "data.max_prompt_tokens to 6" in found["fix"] and "data.train_rows: 4" in found["fix"]
     assert "RLX" not in check(written(folder), *sets).stdout  # 4 rows are promised, and 4 are used

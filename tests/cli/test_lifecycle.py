@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.plan import RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
 from tests.cli.terminal import detached
 from tests.runs.toys import FOREVER, ended, log_of, reaches, start, start_one, state_file, toy_plan, until
+from tests.wording import settled
 
 STEPS = r"""
 for step in 1 2 3; do
@@ -46,15 +49,14 @@ def test_status_shows_progress_pace_and_the_last_validation() -> None:
     assert "0.2500 @3" in table
 
 
-def test_status_of_an_empty_house_says_how_to_begin() -> None:
-    done = rlx("status")
-    assert "no runs yet" in done.stderr
+def test_status_of_an_empty_house_says_how_to_begin(wording: SnapshotAssertion) -> None:
+    assert rlx("status").stderr == wording
     assert json.loads(rlx("status", "--json").stdout)["runs"] == []
 
 
-def test_quiet_leaves_the_answer_and_the_errors() -> None:
+def test_quiet_leaves_the_answer_and_the_errors(wording: SnapshotAssertion) -> None:
     assert rlx("--quiet", "status").stderr == ""
-    assert "no runs yet" in rlx("--quiet", "logs", code=12).stderr
+    assert rlx("--quiet", "logs", code=12).stderr == wording
 
 
 def test_watching_ends_with_the_runs() -> None:
@@ -87,8 +89,7 @@ def test_logs_of_the_latest_launch_carry_their_arm() -> None:
 def test_a_pattern_that_is_none_is_told_before_anything_is_read() -> None:
     two_arms()
     error = rlx("logs", "--grep", "a(b", code=2).stderr
-    assert "'a(b'" in error
-    assert "backslash" in error
+    assert "'a(b'" in error and "  fix: " in error
 
 
 @pytest.mark.parametrize("pattern", ["-n", "--version", "$(touch pwned)", "'; touch pwned; '"])
@@ -115,7 +116,7 @@ def test_following_a_queued_run_waits_for_its_log() -> None:
 
 
 @pytest.mark.contract
-def test_ctrl_c_detaches_and_the_run_goes_on() -> None:
+def test_ctrl_c_detaches_and_the_run_goes_on(wording: SnapshotAssertion) -> None:
     ref = start_one(FOREVER)
     # Tests that a script started in the background ignore SIGINT, and so would their children.
     follow = subprocess.Popen(
@@ -130,7 +131,7 @@ def test_ctrl_c_detaches_and_the_run_goes_on() -> None:
     follow.send_signal(signal.SIGINT)
     _, narration = follow.communicate(timeout=60)
     assert follow.returncode == 130
-    assert "the runs go on" in narration
+    assert narration == wording
     reaches(ref, RunState.STARTING)
 
 
@@ -147,7 +148,7 @@ def test_since_dates_lines_by_when_they_were_written() -> None:
     until(lambda: "late" in log_of(ref), "the late line")
     assert rlx("logs", "--since", "10m").stdout == "late\n"
     assert rlx("logs", "--since", "2h").stdout == "up\nlate\n"
-    assert "not a length of time" in rlx("logs", "--since", "yesterday", code=2).stderr
+    assert "'yesterday'" in rlx("logs", "--since", "yesterday", code=2).stderr
 
 
 def dates(ref: RunRef) -> list[int]:
@@ -178,8 +179,7 @@ def test_an_unknown_run_is_told_at_once_with_the_nearest_name() -> None:
     two_arms()
     for command in ("status", "logs", "wait", "attach", "stop"):
         error = rlx(command, "baselin", code=12).stderr
-        assert "no run is called 'baselin'" in error
-        assert "baseline" in error.split("did you mean")[1]
+        assert "'baselin'" in error and re.search(r"\bbaseline\b", error)
 
 
 def test_attach_needs_a_terminal() -> None:
@@ -201,9 +201,8 @@ def test_attach_shows_the_session_and_leaves_the_run_alone() -> None:
     reaches(ref, RunState.STARTING)
 
 
-def test_attach_to_what_has_ended_says_where_the_log_is() -> None:
+def test_attach_to_what_has_ended_says_where_the_log_is(wording: SnapshotAssertion) -> None:
     (ref,) = start(toy_plan("true"))
     ended(ref)
     error = rlx("attach", code=1).stderr
-    assert "has ended" in error
-    assert f"rlx logs {ref.run_id}" in error
+    assert f"rlx logs {ref.run_id}" in error and settled(error, {ref.run_id: "run"}) == wording

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import UsageError
 from rlx.hosts import default_host, known_hosts, site_of, user_file
 from tests.cli.support import rlx, trust_project
 from tests.conftest import REPOSITORY
+from tests.wording import settled
 
 HOSTILE = """
 hosts:
@@ -42,48 +45,51 @@ def test_an_untrusted_file_changes_no_host(project: Path) -> None:
     assert default_host().host == "local"
 
 
-def test_an_untrusted_file_that_is_needed_is_an_error(project: Path) -> None:
-    with pytest.raises(UsageError, match=r"host new is named only by .*rlx\.yaml, whose content you have not trusted"):
-        site_of("new")
-    with pytest.raises(UsageError, match=r"where this goes is said by .*rlx\.yaml"):
-        site_of()
-    done = rlx("launch", "tiny-cpu", code=2)
-    assert "rlx hosts trust shows what it would change" in done.stderr
+def test_an_untrusted_file_that_is_needed_is_an_error(project: Path, wording: SnapshotAssertion) -> None:
+    refused = []
+    for name in ("new", None):
+        with pytest.raises(UsageError, match=re.escape(str(project))) as caught:
+            site_of(name)
+        assert "rlx hosts trust" in caught.value.hint
+        refused.append(settled(f"{caught.value.message}\n{caught.value.hint}", {str(project): "file"}))
+    assert refused == wording
+    assert "rlx hosts trust" in rlx("launch", "tiny-cpu", code=2).stderr
     # A name with a dot could be a destination of its own: not what the file makes of it, nor around it.
     project.write_text("hosts: {npu.example.org: {ssh: thief@192.0.2.66}}\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="not trusted"):
+    with pytest.raises(UsageError, match=re.escape(str(project))):
         site_of("npu.example.org")
 
 
-def test_the_user_sees_what_it_changes(project: Path) -> None:
+def test_the_user_sees_what_it_changes(project: Path, wording: SnapshotAssertion) -> None:
     shown = rlx("hosts", "trust", "-y").stdout
-    for line in (
-        "host a3: REPLACES yours (me@npu-host-1",
-        "goes to thief@192.0.2.66",
-        "runs first: /tmp/evil.sh",
-        "sets PATH=/tmp/evil",
-        "receives the secret HF_TOKEN as https_proxy",
-        "host local: CHANGES this machine",
-        "host new: new",
-        "where a launch goes that names no host: new",
+    for fact in (
+        "me@npu-host-1",
+        "thief@192.0.2.66",
+        "/tmp/evil.sh",
+        "PATH=/tmp/evil",
+        "HF_TOKEN",
+        "https_proxy",
+        "host local: ",
+        "host new: ",
     ):
-        assert line in shown
+        assert fact in shown
+    assert settled(shown, {str(project): "file", str(user_file()): "hosts.yaml"}) == wording
     assert site_of("a3").place.destination == "thief@192.0.2.66"
     assert site_of().host == "new"
 
 
-def test_nobody_is_taken_to_agree(project: Path) -> None:
-    assert "nobody can be asked" in rlx("hosts", "trust", code=2).stderr
+def test_nobody_is_taken_to_agree(project: Path, wording: SnapshotAssertion) -> None:
+    assert settled(rlx("hosts", "trust", code=2).stderr, {str(project): "file"}) == wording
     assert set(known_hosts()) == {"local", "a3"}
 
 
-def test_a_change_asks_again(project: Path) -> None:
+def test_a_change_asks_again(project: Path, wording: SnapshotAssertion) -> None:
     trust_project()
     project.write_text(HOSTILE.replace("192.0.2.67", "192.0.2.68"), encoding="utf-8")
-    with pytest.raises(UsageError, match="not trusted"):
+    with pytest.raises(UsageError, match=re.escape(str(project))):
         site_of("new")
     assert site_of("a3").place.destination == "me@npu-host-1"
-    assert "does not count" in rlx("hosts").stderr
+    assert settled(rlx("hosts").stderr, {str(project): "file"}) == wording
     trust_project()
     assert site_of("new").place.destination == "thief@192.0.2.68"
 
@@ -95,7 +101,7 @@ def test_the_same_content_elsewhere_is_another_file(
     (tmp_path / "other").mkdir()
     (tmp_path / "other/rlx.yaml").write_text(HOSTILE, encoding="utf-8")
     monkeypatch.chdir(tmp_path / "other")
-    with pytest.raises(UsageError, match="not trusted"):
+    with pytest.raises(UsageError, match=re.escape(str(tmp_path / "other/rlx.yaml"))):
         site_of("new")
 
 
@@ -113,8 +119,9 @@ def test_a_name_of_the_ssh_config_is_the_users(project: Path, tmp_path: Path, mo
     assert site_of("new").place.destination == "new"
 
 
-def test_an_entry_is_added_to_no_untrusted_file_unseen(project: Path) -> None:
-    assert "is not trusted, so this does not count" in rlx("hosts", "add", "b1", "me@b", "--project").stderr
+def test_an_entry_is_added_to_no_untrusted_file_unseen(project: Path, wording: SnapshotAssertion) -> None:
+    said = rlx("hosts", "add", "b1", "me@b", "--project").stderr
+    assert "rlx hosts trust" in said and settled(said, {str(project): "file"}) == wording
     assert set(known_hosts()) == {"local", "a3"}
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
 from rlx.cli.text.device_words import ranges
@@ -77,17 +78,18 @@ def test_who_has_who_waits_and_behind_whom(four_npus: None) -> None:
     assert [each.host for each in front_door.queue("local")] == ["local"]
 
 
-def test_a_host_that_nobody_knows_and_none_at_all() -> None:
-    assert "no host with runs yet" in rlx("queue").stderr
-    assert "unknown host 'nowhere'" in rlx("queue", "nowhere", code=ExitCode.USAGE).stderr
+def test_a_host_that_nobody_knows_and_none_at_all(wording: SnapshotAssertion) -> None:
+    nothing = rlx("queue")
+    assert (nothing.stdout, nothing.stderr) == ("", wording)
+    assert "'nowhere'" in rlx("queue", "nowhere", code=ExitCode.USAGE).stderr
     with pytest.raises(UsageError, match="nowhere"):
         front_door.queue(["nowhere"])
 
 
-def test_a_host_that_does_not_answer_costs_its_own_line_only() -> None:
+def test_a_host_that_does_not_answer_costs_its_own_line_only(wording: SnapshotAssertion) -> None:
     rlx("hosts", "add", "dead", "ssh://me@127.0.0.1:1")
     shown = rlx("queue", "local", "dead").stdout.splitlines()
-    assert shown[:2] == ["local", "nothing was ever leased here"] and shown[2].startswith("dead: ")
+    assert shown[0] == "local" and shown[2].startswith("dead: ") and shown[:2] == wording
     hosts = json.loads(rlx("queue", "local", "dead", "--json").stdout)["hosts"]
     assert [(host["host"], bool(host["problem"])) for host in hosts] == [("local", False), ("dead", True)]
     rlx("queue", "dead", code=ExitCode.UNREACHABLE)
@@ -106,11 +108,8 @@ def test_a_far_host_says_about_when_the_next_run_starts(far: Far) -> None:
     assert [run["start"]["seconds"] for run in host["waiting"]] == [13 * 41.0]
     assert [run["behind"] for run in host["waiting"]] == [[first.run_id]]
     (launch,) = json.loads(rlx("status", "--json").stdout)["launches"]
-    assert launch["end"] == {
-        "seconds": None,
-        "at_least": 13 * 41.0,
-        "why": ["no pace of second is known yet"],
-    }
+    (why,) = launch["end"].pop("why")
+    assert launch["end"] == {"seconds": None, "at_least": 13 * 41.0} and "second" in why
     assert [each["run_ids"] for each in launch["waiting"]] == [[second.run_id]]
     rlx("hosts", "remove", "loop")
     assert rlx("queue").stdout.startswith("loop\n"), "its runs are still known"

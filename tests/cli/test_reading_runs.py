@@ -7,6 +7,7 @@ import json
 from io import StringIO
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.runs import RunRef
 from tests.cli.support import rlx
@@ -87,9 +88,10 @@ def test_what_grep_finds_stands_out_on_a_terminal_with_colours() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["nothing-of-this", "step:11 "])
-def test_no_match_is_told_and_ends_with_1_as_grep_does(pattern: str) -> None:
+def test_no_match_is_told_and_ends_with_1_as_grep_does(pattern: str, wording: SnapshotAssertion) -> None:
     two_arms()
-    assert f"no line matches {pattern}" in rlx("logs", "--grep", pattern, code=1).stderr
+    told = rlx("logs", "--grep", pattern, code=1)
+    assert told.stdout == "" and pattern in told.stderr and told.stderr == wording
     assert on_terminal("logs", "--grep", pattern).code == 1
 
 
@@ -114,7 +116,8 @@ def test_logs_as_json() -> None:
     assert line["run_id"] == runs[1].run_id
     assert line["metrics"][0]["step"] == 10
     assert line["metrics"][0]["values"][METRIC] == 0.6
-    assert "leave one of them out" in rlx("logs", "-f", "--json", code=2).stderr
+    refused = rlx("logs", "-f", "--json", code=2).stderr
+    assert "-f" in refused and "--json" in refused
 
 
 def test_metrics_by_step() -> None:
@@ -128,13 +131,14 @@ def test_metrics_by_step() -> None:
     assert "  step  arm" not in overview
 
 
-def test_metrics_that_never_change_stand_at_the_end() -> None:
+def test_metrics_that_never_change_stand_at_the_end(wording: SnapshotAssertion) -> None:
     lines = "".join(f"echo 'step:{step} - moves:{step}.5 - stays:7.0 - a:nan'\n" for step in (1, 2, 3))
     (ref,) = start(toy_plan(lines))
     ended(ref)
     out = rlx("metrics", ref.run_id).stdout.splitlines()
-    assert [line for line in out if not line.startswith(" ")] == ["moves", "the same at every step"]
-    assert "  stays  7" in out[out.index("the same at every step") :]
+    heads = [line for line in out if not line.startswith(" ")]
+    assert heads[0] == "moves" and heads == wording
+    assert "  stays  7" in out[out.index(heads[1]) :]
     assert rlx("metrics", ref.run_id, "stays").stdout.splitlines()[0] == "stays"
 
 
@@ -158,7 +162,7 @@ def test_metrics_as_csv_and_as_a_plot() -> None:
     drawn = rlx("metrics", "baseline,aqn", METRIC, "--plot", "-").stdout
     assert "baseline" in drawn
     assert "┤" in drawn
-    assert "terminal only" in rlx("metrics", "aqn", "--plot", "x.png", code=2).stderr
+    assert "x.png" in rlx("metrics", "aqn", "--plot", "x.png", code=2).stderr
 
 
 def test_a_metric_that_nobody_logged_has_near_names() -> None:
@@ -192,7 +196,7 @@ def test_a_run_that_goes_on_says_what_may_become_of_it() -> None:
     assert row["outlook"] == {"word": "unverified", "why": ""}
 
 
-def test_runs_by_what_is_known_of_them() -> None:
+def test_runs_by_what_is_known_of_them(wording: SnapshotAssertion) -> None:
     two_arms()
     (failed,) = start(toy_plan("exit 3", arm="aqn", seed=2))
     ended(failed)
@@ -203,6 +207,6 @@ def test_runs_by_what_is_known_of_them() -> None:
     assert found("arm=aqn,state=failed") == [failed.run_id]
     assert len(found("arm=aqn")) == 2
     assert found("verdict=valid,seed=9") == []
-    assert "no run with seed=9" in rlx("status", "--where", "seed=9").stderr
+    assert "seed=9" in rlx("status", "--where", "seed=9").stderr
     assert "KEY=VALUE" in rlx("status", "--where", "colour=red", code=2).stderr
-    assert "once" in rlx("status", "--where", "arm=a,arm=b", code=2).stderr
+    assert rlx("status", "--where", "arm=a,arm=b", code=2).stderr == wording

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.api.rehearsing import Done
@@ -53,7 +54,7 @@ def test_an_engine_that_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))  # An environment with no other one beside it.
     error = refusal("qwen2.5-1.5b-gsm8k-npu", "--engine", "vllm")
     assert ".venv-engines" in error.message and "make engines" in error.hint
-    assert "cpu or vllm" in refusal("qwen2.5-1.5b-gsm8k-npu", "--engine", "sglang").message
+    assert "vllm" in refusal("qwen2.5-1.5b-gsm8k-npu", "--engine", "sglang").message
     assert nothing_is_left(tmp_path)
 
 
@@ -61,21 +62,22 @@ def test_data_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
     broken = tmp_path / "train.parquet"
     broken.write_text("no parquet", encoding="utf-8")
     error = refusal("qwen2.5-1.5b-gsm8k-npu", "--set", f"data.train={broken}")
-    assert "no parquet file" in error.message
+    assert str(broken) in error.message
     assert nothing_is_left(tmp_path)
 
 
-def test_the_text_leaves_nothing_out(tmp_path: Path) -> None:
+def test_the_text_leaves_nothing_out(tmp_path: Path, wording: SnapshotAssertion) -> None:
     recipe = load_recipe("qwen1.5-moe-a2.7b-gsm8k-npu6").resolve("aqn")
     made = rehearsal_of(recipe, Places("/tiny/model", "/tiny/data"))
     checks = (Check("data read", True, "16 rows"), Check("reward", False, "no score"), Check("rollout", None))
-    finding = Finding("RLX561", Severity.ERROR, "the reward function failed", "correct it")
+    finding = Finding("RLX561", Severity.ERROR, "the message", "the fix")
     lines = list(text_lines(Done(made, Rehearsed(checks, (finding,)), 61.2, tmp_path)))
-    assert lines[0] == "qwen1.5-moe-a2.7b-gsm8k-npu6, arm aqn: the rehearsal FAILED in 61 s"
+    assert "qwen1.5-moe-a2.7b-gsm8k-npu6" in lines[0] and "FAILED" in lines[0] and "61 s" in lines[0]
     assert [line.split()[0] for line in lines[3:6]] == ["passed", "FAILED", "-"]
-    assert "error RLX561 the reward function failed" in lines and "  fix: correct it" in lines
+    assert f"error RLX561 {finding.message}" in lines and f"  fix: {finding.fix}" in lines
     keys = {line.split()[0] for line in lines if line.startswith("  ")}
     assert {change.key for change in made.changes} <= keys
     assert all(any(line.startswith(f"  {one.what} ") for line in lines) for one in made.untold)
-    assert lines[-1] == f"kept: {tmp_path}"
+    assert str(tmp_path) in lines[-1]
+    assert lines[0] == wording
     assert all(len(line) < 250 for line in lines)

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence.reading.foreign_config import read_printed_config
 from tests.cli.support import rlx
 from tests.conftest import CASES
+from tests.wording import settled
 
 CONFIG, BASELINE = CASES / "printed-config/log", CASES / "logs/tiny-baseline/log"
 NOISE = "sigma_start=0.05,sigma_end=0.0005,stages=5,steps=20"
@@ -39,7 +41,9 @@ def ids(row: dict[str, Any]) -> list[str]:
     return [finding["id"] for finding in row["verdict"]["findings"]]
 
 
-def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(tmp_path: Path) -> None:
+def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(
+    tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     (tmp_path / "work").mkdir()
     file = script(tmp_path, f'pwd\necho "$RLX_DEVICES$0"\n{TRAINING}')
     row = launched(file, "--arm", "control", "--seed", "3", "--workdir", str(tmp_path / "work"))
@@ -47,7 +51,7 @@ def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(tmp_p
         "finished", "control", 3, 20, 20,
     )  # fmt: skip
     assert (row["verdict"]["status"], ids(row)) == ("unverified", ["RLX716"])
-    assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+    assert "(5 validations, " in row["verdict"]["sentence"] and row["verdict"]["sentence"] == wording
     run_dir = Path(row["run_dir"])
     assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
     assert (run_dir / "latest/log").read_text(encoding="utf-8").startswith(f"{tmp_path / 'work'}\n")
@@ -179,7 +183,7 @@ def test_the_secrets_in_a_script_are_not_shown_and_the_script_runs_unchanged(tmp
     assert {"RLX033", "RLX056"} <= {finding["id"] for finding in findings}
     assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
     assert shown_values((run_dir / "manifest.json").read_bytes()) == []
-    assert f"logged in with {LITERAL}" in (run_dir / "latest/log").read_text(encoding="utf-8"), "it had the value"
+    assert LITERAL in (run_dir / "latest/log").read_text(encoding="utf-8"), "it had the value"
     for command in (
         ("logs", name, "--grep", "hunter|WANDB"), ("logs", name, "--json"), ("status", name, "--json"),
         ("diagnose", name), ("diagnose", name, "--md"), ("report", "-o", str(tmp_path / "report.html")),
@@ -206,41 +210,39 @@ def test_a_script_without_secrets_is_not_warned_of(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "options", "said"),
+    ("text", "options", "fact"),
     [
-        ("true", ("--aqn", "sigma_start=0.05,sigma_end=0.0005,stages=5"), "how many"),
-        ("true", ("--aqn", "sigma=0.05"), "known are sigma_start"),
-        ("true", ("--aqn", "sigma_start=0.05,sigma_end=0.5,stages=5,steps=20"), "must not exceed sigma_start"),
-        ("true", ("--aqn", "sigma_start=x,sigma_end=0.5,stages=5,steps=20"), "'x' is no number"),
-        ("python cli/train_grpo.py", ("--aqn", NOISE), "MindSpeed-RL gives its workers the variables of a file"),
-        ("python -m trl.scripts.grpo", ("--aqn", NOISE), "TRL loads no module that a variable names"),
-        ("export PYTHONPATH=/verl", ("--aqn", NOISE), "line 2: export PYTHONPATH=/verl"),
-        ("VERL_USE_EXTERNAL_MODULES=mine python -m verl", ("--aqn", NOISE), "replaces what brings the noise"),
-        ("true", ("--arm", "a", "--arm", "b"), "--script is one run"),
-        ("true", ("--set", "seed=1"), "--script is one run"),
-        ("true", ("--name", "a b"), "--name 'a b'"),
-        ("true", ("--devices", "4"), "nobody said what devices local has"),
+        pytest.param("true", ("--aqn", "sigma_start=0.05,sigma_end=0.0005,stages=5"), "steps", id="no-steps"),
+        pytest.param("true", ("--aqn", "sigma=0.05"), "sigma_start", id="no-such-key"),
+        pytest.param(
+            "true", ("--aqn", "sigma_start=0.05,sigma_end=0.5,stages=5,steps=20"), "sigma_start", id="rising-sigma"
+        ),
+        pytest.param("true", ("--aqn", "sigma_start=x,sigma_end=0.5,stages=5,steps=20"), "'x'", id="no-number"),
+        pytest.param("python cli/train_grpo.py", ("--aqn", NOISE), "MindSpeed-RL", id="noise-for-mindspeed-rl"),
+        pytest.param("python -m trl.scripts.grpo", ("--aqn", NOISE), "TRL", id="noise-for-trl"),
+        pytest.param("export PYTHONPATH=/verl", ("--aqn", NOISE), "line 2", id="python-path"),
+        pytest.param("VERL_USE_EXTERNAL_MODULES=mine python -m verl", ("--aqn", NOISE), "line 2", id="own-modules"),
+        pytest.param("true", ("--arm", "a", "--arm", "b"), "--script", id="two-arms"),
+        pytest.param("true", ("--set", "seed=1"), "--script", id="set"),
+        pytest.param("true", ("--name", "a b"), "'a b'", id="name"),
+        pytest.param("true", ("--devices", "4"), "local", id="devices"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(
-    tmp_path: Path, text: str, options: tuple[str, ...], said: str
+    tmp_path: Path, text: str, options: tuple[str, ...], fact: str, wording: SnapshotAssertion
 ) -> None:
     refused = rlx("launch", "--script", script(tmp_path, text), "--name", "mine", "--host", "local", *options, code=2)
-    assert said in refused.stderr
+    assert fact in refused.stderr and settled(refused.stderr, {str(tmp_path): "folder"}) == wording
 
 
-def test_files_that_are_no_script(tmp_path: Path) -> None:
+def test_files_that_are_no_script(tmp_path: Path, wording: SnapshotAssertion) -> None:
     program = tmp_path / "train.py"
     program.write_text("#!/usr/bin/env python3\nprint()\n", encoding="utf-8")
-    for file, said in (
-        (program, "its first line names python3"),
-        (tmp_path, "is a folder"),
-        ("/dev/zero", "no regular"),
-    ):
+    for name, file in {"python": program, "folder": tmp_path, "device": Path("/dev/zero")}.items():
         refused = rlx("launch", "--script", str(file), "--name", "mine", "--host", "local", code=2).stderr
-        assert said in refused
-    assert "add --script" in rlx("launch", "--name", "mine", code=2).stderr
-    assert "what is the experiment called" in rlx("launch", "--script", str(program), code=2).stderr
+        assert str(file) in refused and settled(refused, {str(tmp_path): "folder"}) == wording(name=name)
+    assert "--script" in rlx("launch", "--name", "mine", code=2).stderr
+    assert "--name" in rlx("launch", "--script", str(program), code=2).stderr
 
 
 def test_the_stages_divide_the_steps_that_the_script_names(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import pytest
 from hypothesis import given
@@ -78,6 +77,6 @@ def test_what_has_no_such_option_stays_as_it_is(words: list[str]) -> None:
 @pytest.mark.parametrize("words", ["--seed 1 3 baseline aqn", "baseline --seed 1 aqn --seed 3"])
 def test_the_seeds_of_a_comparison_stand_anywhere(words: str) -> None:
     place_runs(CASES / "six-runs")
-    done = rlx("compare", *words.split())
-    assert "between the means of 2 and 2 seeds" in done.stdout
-    assert re.findall(r"(\w+), seed (\d) \(finished\), launched", done.stdout) == [("aqn", "2"), ("baseline", "2")]
+    answer = json.loads(rlx("compare", *words.split(), "--json").stdout)
+    assert [(run["arm"], run["seed"]) for run in answer["left_out"]] == [("aqn", 2), ("baseline", 2)]
+    assert len(answer["control"]["runs"]) == 2

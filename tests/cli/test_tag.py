@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.runs import RunRef
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 from tests.conftest import CASES
 from tests.runs.toys import ended, start, toy_plan
+from tests.wording import settled
 
 LOG = str(CASES / "logs/tiny-aqn/log")
 
@@ -32,28 +34,30 @@ def status(*arguments: str) -> list[dict[str, Any]]:
 def test_tags_and_a_note_are_shown_and_found() -> None:
     baseline, aqn = two_arms()
     assert rlx("tag", "aqn", "paper", "keep").stdout == f"{aqn.run_id}  keep, paper\n"
+    note = "lr was wrong"
     assert rlx("tag", "baseline,aqn", "batch-1", "--note", "lr  was\nwrong").stdout == (
-        f"{baseline.run_id}  batch-1 · lr was wrong\n{aqn.run_id}  batch-1, keep, paper · lr was wrong\n"
+        f"{baseline.run_id}  batch-1 · {note}\n{aqn.run_id}  batch-1, keep, paper · {note}\n"
     )
     assert [(row["tags"], row["note"]) for row in status()] == [
-        (["batch-1"], "lr was wrong"),
-        (["batch-1", "keep", "paper"], "lr was wrong"),
+        (["batch-1"], note),
+        (["batch-1", "keep", "paper"], note),
     ]
     assert [row["run_id"] for row in status("--where", "tag=keep,tag=paper")] == [aqn.run_id]
     assert len(status("--where", "tag=batch-1")) == 2
     assert status("--where", "tag=kee") == []
-    assert "tagged batch-1 · lr was wrong" in rlx("status", "-v").stdout
+    assert f"batch-1 · {note}" in rlx("status", "-v").stdout
     assert json.loads(rlx("tag", "aqn", "--json").stdout)["runs"] == [
-        {"run_id": aqn.run_id, "tags": ["batch-1", "keep", "paper"], "note": "lr was wrong"}
+        {"run_id": aqn.run_id, "tags": ["batch-1", "keep", "paper"], "note": note}
     ]
 
 
-def test_tags_and_notes_go_again() -> None:
+def test_tags_and_notes_go_again(wording: SnapshotAssertion) -> None:
     (run, _) = two_arms()
     rlx("tag", "baseline", "keep", "paper", "--note", "good")
     assert rlx("tag", "baseline", "keep", "other", "--remove").stdout == f"{run.run_id}  paper · good\n"
-    assert rlx("tag", "baseline", "paper", "--remove", "--note", "").stdout == f"{run.run_id}  no tags\n"
-    assert "remove which" in rlx("tag", "baseline", "--remove", code=2).stderr
+    assert settled(rlx("tag", "baseline", "paper", "--remove", "--note", "").stdout, {run.run_id: "run"}) == wording
+    assert (status("baseline")[0]["tags"], status("baseline")[0]["note"]) == ([], None)
+    assert rlx("tag", "baseline", "--remove", code=2).stderr == wording
 
 
 def test_a_column_only_where_a_run_has_a_tag_and_there_is_room() -> None:
@@ -124,9 +128,10 @@ def test_they_outlive_the_index() -> None:
 def test_a_damaged_file_is_named_and_left_alone() -> None:
     two_arms()
     file = Path(os.environ["RLX_HOME"], "labels.db")
-    file.write_text("no database, but a text that is long enough to be taken for one " * 20, encoding="utf-8")
+    damaged = "no database, but a text that is long enough to be taken for one " * 20
+    file.write_text(damaged, encoding="utf-8")
     told = rlx("tag", "aqn", "keep", code=1).stderr
-    assert str(file) in told and "move it away" in told
+    assert str(file) in told and "  fix: " in told
     seen = rlx("status", "-v").stdout
-    assert "finished" in seen and f"tags and notes cannot be read: {file}" in seen.replace("\n", "")
-    assert file.read_text(encoding="utf-8").startswith("no database")
+    assert "finished" in seen and str(file) in seen.replace("\n", "")
+    assert file.read_text(encoding="utf-8") == damaged
