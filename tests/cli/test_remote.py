@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.plan import RunState
 from rlx.runs import RunRef
@@ -75,15 +76,16 @@ def test_status_of_a_dead_host_is_an_answer_with_what_was_last_known(far: Far) -
     assert seen["main"]["run_id"] == near.run_id and seen["main"]["state"] == "starting"
     done = rlx("status")
     assert "unreachable" in done.stdout
-    assert "ssh://loop: unreachable since" in done.stderr and "last known: starting" in done.stderr
+    assert "ssh://loop: unreachable" in done.stderr and "starting" in done.stderr
     asked = rlx("status", "--host", "ssh://loop")
-    assert "what was known of it before" in asked.stderr and "unreachable" in asked.stdout
+    assert "ssh://loop" in asked.stderr and "unreachable" in asked.stdout
 
 
 def test_of_a_dead_host_that_nobody_knows_it_is_not_said_that_it_has_no_runs(far: Far) -> None:
     far.go_down()
     done = rlx("status", "--host", "ssh://loop", code=4)
-    assert "no runs" not in done.stderr and "nothing answers there" in done.stderr
+    assert done.stdout == "" and "ssh://loop" in done.stderr and "  fix: " in done.stderr
+    assert done.stderr != rlx("status").stderr, "having no runs is another answer"
 
 
 def test_what_needs_the_host_is_exit_4_and_does_the_rest(far: Far) -> None:
@@ -94,10 +96,10 @@ def test_what_needs_the_host_is_exit_4_and_does_the_rest(far: Far) -> None:
         code = 1 if arguments[0] == "attach" else 4
         assert "fix:" in rlx(*arguments, code=code).stderr
     logs = rlx("logs", near.run_id, away.run_id, code=4)
-    assert "main | up" in logs.stdout and "nothing answers there" in logs.stderr
+    assert "main | up" in logs.stdout and "ssh://loop" in logs.stderr
     stopped = rlx("stop", "away", "main", "--grace", "2", code=4)
-    assert near.run_id in stopped.stdout and "nothing left" in stopped.stdout
-    assert f"NOT stopped: {away.run_id}" in stopped.stderr
+    assert near.run_id in stopped.stdout and away.run_id not in stopped.stdout
+    assert away.run_id in stopped.stderr and near.run_id not in stopped.stderr
     reaches(near, RunState.STOPPED)
 
 
@@ -107,13 +109,13 @@ def test_waiting_goes_on_through_an_outage_and_tells_it_once(far: Far) -> None:
     # Between these lines stands what each run does, where nothing else was said for a while.
     until(lambda: b"waiting:" in wait.stderr.readline(), "it waits")  # type: ignore[union-attr]
     far.go_down()
-    outage = b"rlx: ssh://loop: unreachable since"
+    outage = b"rlx: ssh://loop: unreachable"
     until(lambda: outage in wait.stderr.readline(), "the outage is told")  # type: ignore[union-attr]
     (far.folder(ref) / "enough").touch()
     far.loopback.start()
     out, err = wait.communicate(timeout=60)
     assert b"finished" in out
-    assert b"answers again" in err
+    assert b"rlx: ssh://loop" in err, "it answers again"
     assert err.count(outage) == 0, "told a second time"
 
 
@@ -133,7 +135,7 @@ def test_watching_goes_on_through_an_outage(far: Far) -> None:
 
 
 @pytest.mark.contract
-def test_following_shows_the_lines_of_before_and_after_an_outage(far: Far) -> None:
+def test_following_shows_the_lines_of_before_and_after_an_outage(far: Far, wording: SnapshotAssertion) -> None:
     ref = started(far, UNTIL_ENOUGH + "; echo after")
     follow = subprocess.Popen(
         [sys.executable, "-m", "rlx", "logs", "-f"],
@@ -145,13 +147,13 @@ def test_following_shows_the_lines_of_before_and_after_an_outage(far: Far) -> No
     assert follow.stdout is not None and follow.stderr is not None
     assert follow.stdout.readline() == "up\n"
     far.loopback.cut()
-    assert "trying again" in follow.stderr.readline()
+    assert "ssh://loop" in follow.stderr.readline()
     (far.folder(ref) / "enough").touch()
     # Not `communicate`, which passes over what the first read left in the buffer.
     assert follow.stdout.read() == "up\nafter\n"
     _, err = follow.communicate(timeout=60)
     assert follow.returncode == 0
-    assert "nothing is missing" in err
+    assert err.splitlines()[-1] == wording
 
 
 def test_ctrl_c_leaves_a_remote_follow_at_once_and_no_reader_behind(far: Far) -> None:

@@ -22,5 +22,6 @@ def test_it_starts_at_home_there_and_is_held_to_its_configuration_here(far: Far,
     rlx("wait", run, code=None)
     (row,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
     assert (row["state"], row["host"]) == ("finished", "ssh://loop")
-    assert "read and not promised (5 validations, the last at step 20)" in row["verdict"]["sentence"]
+    assert "RLX716" in [finding["id"] for finding in row["verdict"]["findings"]]
+    assert "(5 validations, " in row["verdict"]["sentence"]
     assert (far.runs / run / "latest/log").read_text(encoding="utf-8").startswith(f"{far.loopback.home}\n")

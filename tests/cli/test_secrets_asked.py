@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import UsageError
 from rlx.hosts import user_file
@@ -110,25 +111,25 @@ def test_no_answer_starts_nothing(typed: str, code: int, tmp_path: Path) -> None
     terminal.type(typed)
     assert terminal.end(insist=typed) == code, terminal.shown
     assert "Traceback" not in terminal.shown
-    assert "may have started" not in terminal.shown
+    assert not ended_runs()
     assert not (Path(os.environ["RLX_ROOT"]) / "runs").exists()
 
 
 def test_what_is_given_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN_OF_A", SECRET)
     terminal = launch_in_terminal(write_plans(tmp_path / "plan.json", toy_plan(SHOW, secrets=("TOKEN_OF_A",))))
-    terminal.read_until("the plan has secrets sent: TOKEN_OF_A to this machine")
+    terminal.read_until("TOKEN_OF_A")
     terminal.type("y\n")
     assert terminal.end() == 0, terminal.shown
     assert "TOKEN_OF_A: " not in terminal.shown
     ended_runs()
 
 
-def test_without_a_terminal_it_is_an_error(tmp_path: Path) -> None:
+def test_without_a_terminal_it_is_an_error(tmp_path: Path, wording: SnapshotAssertion) -> None:
     plan = write_plans(tmp_path / "plan.json", toy_plan(SHOW, secrets=("TOKEN_OF_A",)))
     done = rlx("launch", "--plan", plan, code=2)
-    assert "the secret TOKEN_OF_A has no value" in done.stderr
-    assert "--secret-file" in done.stderr
+    assert "TOKEN_OF_A" in done.stderr and "--secret-file" in done.stderr
+    assert done.stderr == wording
 
 
 @pytest.fixture
@@ -176,5 +177,5 @@ def test_a_secret_of_the_recipe_goes_before_a_proxy_of_the_host() -> None:
 
 def test_a_plan_whose_proxy_is_no_variable_is_refused() -> None:
     plan = toy_plan(SHOW)
-    with pytest.raises(UsageError, match="no name for an environment variable"):
+    with pytest.raises(UsageError, match="x;id"):
         start(replace(plan, site=replace(plan.site, proxies={"x;id": "CORP_PROXY"})), secrets={"CORP_PROXY": "x"})
