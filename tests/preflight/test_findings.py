@@ -79,7 +79,7 @@ def test_sick_npus_are_an_error_if_the_recipe_needs_them_all() -> None:
     assert said(look(sick))["RLX534"] is WARNING
     found = look(sick, wanted=NPUS)
     assert said(found)["RLX534"] is ERROR
-    assert "2 of 8 NPUs are not healthy: 3 (Warning), 6 (Alarm)" in message(found, "RLX534")
+    assert "2 of 8 NPUs" in message(found, "RLX534") and "3 (Warning), 6 (Alarm)" in message(found, "RLX534")
 
 
 def test_an_npu_that_is_gone_from_the_table() -> None:
@@ -136,7 +136,7 @@ def test_a_container_that_is_not_there_or_does_not_run() -> None:
     gone = look(DOCKER | {"container": recorded("container", "none")}, None, IN_CONTAINER)
     assert "verl-a3" in next(finding.fix for finding in gone if finding.id == "RLX522")
     stopped = look(DOCKER | {"container": recorded("container", "no-digest")}, None, IN_CONTAINER)
-    assert "it is exited" in message(stopped, "RLX522")
+    assert "exited" in message(stopped, "RLX522")
 
 
 def test_how_a_container_was_created() -> None:
@@ -147,7 +147,7 @@ def test_how_a_container_was_created() -> None:
     assert said(with_npus)["RLX526"] is WARNING
     assert message(found, "RLX516").startswith("2283 zombie processes: 2280 of sleep (1)")
     elsewhere = look(DOCKER, inside, Site(container="verl-a3", root="/home/ada/rlx"))
-    assert "share no folder that holds /home/ada/rlx" in message(elsewhere, "RLX527")
+    assert "/home/ada/rlx" in message(elsewhere, "RLX527")
     # A launch takes the shared folder by itself where nobody has chosen a root.
     assert "RLX527" not in said(look(DOCKER, inside, Site(container="verl-a3")))
 
@@ -208,7 +208,7 @@ def test_programs_that_are_missing() -> None:
     assert message(found, "RLX510") == "missing: flock, bash"
     assert said(found) == {"RLX510": ERROR, "RLX511": NOTE}
     busybox = look({"tools": tools + "flock=/bin/flock\nsed=/bin/sed\nbash=/bin/bash\ntmux=/usr/bin/tmux\n"})
-    assert "flock of util-linux" in message(busybox, "RLX510") and "stat of coreutils" in message(busybox, "RLX510")
+    assert all(name in message(busybox, "RLX510") for name in ("flock", "util-linux", "stat", "coreutils"))
 
 
 def test_versions_that_are_documented_together() -> None:
@@ -382,7 +382,8 @@ def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:
     assert [finding.severity for finding in asked()] == [WARNING, WARNING]
     (tmp_path / "trackio.py").touch()
     (left,) = asked()
-    assert left.message.startswith("wandb is not there for") and left.fix.endswith("rlx export RUN --to wandb")
+    assert "wandb" in left.message and "trackio" not in left.message
+    assert left.fix.endswith("rlx export RUN --to wandb")
     (tmp_path / "wandb").mkdir()
     assert asked() == (left,), "a folder of that name, such as wandb makes, is no package"
     (tmp_path / "wandb/__init__.py").touch()

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
@@ -65,14 +66,15 @@ def test_every_listed_layout_divides(name: str, devices: int, prompts: int, micr
     )
 
 
-def test_what_was_written_down_once_is_refused_with_reasons() -> None:
+def test_what_was_written_down_once_is_refused_with_reasons(wording: SnapshotAssertion) -> None:
     answer = listed(RECIPE)
-    assert answer["refused"][:4] == [
-        "tp 3 divides neither 32 heads nor 4 key-value heads",
-        "rollout tp 6 does not divide 32 heads",
-        "rollout tp 6 neither divides 4 key-value heads nor is a multiple of them",
-        "rollout ep 2 is no multiple of rollout tp 6",
+    assert [reason.split()[:2] for reason in answer["refused"][:4]] == [
+        ["tp", "3"],
+        ["rollout", "tp"],
+        ["rollout", "tp"],
+        ["rollout", "ep"],
     ]
+    assert answer["refused"] == wording
     sizes = [(one["training"]["tp"], one["rollout"]["tp"]) for one in answer["layouts"]]
     assert sizes and not any(tp % 3 == 0 or rollout % 3 == 0 for tp, rollout in sizes)
     assert {one["training"]["ep"] for one in answer["layouts"]} == {1, 2, 4}
@@ -86,11 +88,11 @@ def test_recommended_layouts_of_the_moe_are_listed_and_fit() -> None:
     assert {one["verdict"] for one in four} == {"too large"}
 
 
-def test_a_critic_that_reads_a_layer_in_the_middle_needs_one_stage() -> None:
+def test_a_critic_that_reads_a_layer_in_the_middle_needs_one_stage(wording: SnapshotAssertion) -> None:
     """And its model counts: without it, the recipe would seem to fit on 80 GiB."""
     answer = listed("nla-qwen2.5-7b-megatron-tp4", "--memory", "80")
     assert {one["training"]["pp"] for one in answer["layouts"]} == {1}
-    assert any(reason.startswith("pp 2: the critic reads a layer in the middle") for reason in answer["refused"])
+    assert [reason for reason in answer["refused"] if reason.startswith("pp 2")] == wording
     (own,) = [one for one in answer["layouts"] if one["own"]]
     assert own["training"] == {"tp": 4, "pp": 1, "cp": 1, "ep": 1, "dp": 2} and own["verdict"] == "too large"
     offloaded = listed(
@@ -121,18 +123,18 @@ def test_the_recipes_own_layout_is_shown_wherever_it_ranks() -> None:
     assert own.split()[:5] == ["4", "1", "1", "2", "2"]
 
 
-def test_ulysses_copies_no_fraction_of_a_key_value_head() -> None:
+def test_ulysses_copies_no_fraction_of_a_key_value_head(wording: SnapshotAssertion) -> None:
     """verl: kv heads % sp == 0 or sp % kv heads == 0 (verl/models/transformers/monkey_patch.py)."""
     job = job_of("qwen2.5-7b", Split(28))
     found = layouts(replace(job, engine="fsdp", fsdp_size=28), Batch(28 * 28, 28 * 28, 1))
     assert {one.job.split.cp for one in found.possible} == {1, 2, 4, 28}
-    assert "cp 7 neither divides 4 key-value heads nor is a multiple of them" in found.refused
+    assert [reason for reason in found.refused if reason.startswith("cp 7 ")] == wording
 
 
-def test_layers_of_a_prime_number_are_one_stage() -> None:
+def test_layers_of_a_prime_number_are_one_stage(wording: SnapshotAssertion) -> None:
     found = layouts(job_of("deepseek-r1", Split(8)), Batch(64, 64, 1))
     assert {one.job.split.pp for one in found.possible} == {1}
-    assert "pp 2 does not divide 61 layers" in found.refused
+    assert [reason for reason in found.refused if reason.startswith("pp 2 ")] == wording
 
 
 def test_fsdp_splits_sequences_only() -> None:
@@ -153,14 +155,14 @@ def test_memory_of_a_device_decides() -> None:
     assert verdicts[2] == {"fits"}
 
 
-def test_the_table_is_the_same_each_time_and_ends_with_the_reasons() -> None:
+def test_the_table_is_the_same_each_time_and_ends_with_the_reasons(wording: SnapshotAssertion) -> None:
     first, second = (CliRunner().invoke(command_line(["layouts"]), ["layouts", RECIPE]).output for _ in range(2))
     assert first == second
     lines = first.splitlines()
     assert lines[0] == "qwen3-30b-lora-12: qwen3-30b-a3b on 12 devices of 64 GiB (61.0 usable, assumed)"
     assert "actor update" in lines[1] and lines[2].endswith("fits")
-    assert "… and 460 more: --json has them all" in lines
-    assert "  tp 3 divides neither 32 heads nor 4 key-value heads" in lines
+    assert any("460" in line for line in lines) and any(line.startswith("  tp 3 ") for line in lines)
+    assert first == wording
 
 
 def test_communication_follows_the_published_volumes() -> None:

