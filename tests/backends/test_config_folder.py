@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
+from syrupy.assertion import SnapshotAssertion
 
 from rlx.backends.verl.config_folder import read_config_folder
 from rlx.backends.verl.keys import TRAINERS
 from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS, config_tree
+from tests.wording import settled
 
 
 def written(folder: Path, files: dict[str, str]) -> Path:
@@ -185,11 +187,12 @@ def test_a_search_path_of_another_form_adds_nothing(path: str, tmp_path: Path) -
     assert read_config_folder(folder, "ppo_trainer", "other") == {"b": 1}
 
 
-def test_search_paths_that_include_each_other_end(tmp_path: Path) -> None:
+def test_search_paths_that_include_each_other_end(tmp_path: Path, wording: SnapshotAssertion) -> None:
     files = {
         "main": "hydra: {searchpath: ['file://more']}\ndefaults: [a]",
         "more/a": "defaults: [b]",
         "more/b": "defaults: [a]",
     }
-    with pytest.raises(UsageError, match="include each other without end"):
+    with pytest.raises(UsageError) as refused:
         read_config_folder(written(tmp_path, files), "ppo_trainer", "main")
+    assert settled(refused.value.message, {str(tmp_path): "folder"}) == wording

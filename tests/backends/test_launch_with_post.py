@@ -94,7 +94,7 @@ def test_rows_that_are_not_there_cost_no_training(launch: Launch) -> None:
 def test_a_failed_evaluation_fails_the_run_and_keeps_the_training_s_evidence(launch: Launch) -> None:
     done, expectations = launch(ends_with=0)
     assert done.code == 1 and "trained" in done.log
-    assert done.log.splitlines()[-1].endswith("could not be converted: /bin/false ended with 1")
+    assert done.log.splitlines()[-1].endswith("/bin/false ended with 1")
     evidence = read_evidence([done.attempt])
     assert evidence.metrics[2]["critic/score/mean"] == 0.5
     verdict = judge(evidence, expectations, RunState.FAILED, arm="main")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from rlx.api.planning import plan_at
@@ -52,22 +54,14 @@ def invoke(*arguments: str, code: int = 0, stdin: str | None = None) -> Result:
     return result
 
 
-def test_what_follows_the_training_is_shown_in_words(tmp_path: Path) -> None:
+def test_what_follows_the_training_is_shown_in_words(tmp_path: Path, wording: SnapshotAssertion) -> None:
     post = {"rows": "/data/held-out.parquet", "row_count": 1319, "n": 4, "temperature": 0.6}
     text = invoke(written(tmp_path, CPU, {"train": {"save_every": 116}, "eval": {"post": post}})).stdout
-    assert (
-        "\n".join(
-            (
-                "after the training",
-                "  the last checkpoint, converted by verl.model_merger",
-                "  answers 1,319 rows of /data/held-out.parquet, 4 samples each, temperature 0.6, by transformers",
-                "  graded by gsm8k",
-            )
-        )
-        in text
-    )
+    (part,) = [part for part in re.split(r"\n(?=\S)", text) if "1,319" in part]
+    assert all(fact in part for fact in ("/data/held-out.parquet", "0.6", "gsm8k"))
+    assert part == wording
     assert "1319 validation items, 4 samples each; metric val-core/post/acc/mean@4" in text
-    assert "after the training" not in invoke(written(tmp_path, CPU)).stdout
+    assert part.splitlines()[0] not in invoke(written(tmp_path, CPU)).stdout.splitlines()
 
 
 def test_every_arm_is_shown_in_words(recipe: str) -> None:
@@ -148,7 +142,7 @@ def test_a_recipe_with_errors_is_shown_and_refused(tmp_path: Path) -> None:
     bad = written(tmp_path, {"overrides": {"trainer.tset_freq": 1}})
     result = invoke(bad, code=2)
     assert "error RLX010 recipe.yaml:" in result.stdout
-    assert "did you mean trainer.test_freq" in result.stdout
+    assert "trainer.test_freq" in result.stdout
     with pytest.raises(UsageError, match="RLX010"):
         planned(bad).refuse()
 

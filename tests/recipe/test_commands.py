@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import typer
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
 from rlx.cli.init import init
@@ -19,6 +20,7 @@ from rlx.errors import UsageError
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.recipe.conftest import RECIPE
+from tests.wording import settled
 
 app = typer.Typer()
 for command in (init, recipes, schema, show, validate):
@@ -73,7 +75,7 @@ def test_a_wrong_name_brings_up_the_near_ones(recipe: Path) -> None:
     assert str(recipe) in caught.value.hint
 
 
-def test_validate_reports_every_recipe(recipe: Path, tmp_path: Path) -> None:
+def test_validate_reports_every_recipe(recipe: Path, tmp_path: Path, wording: SnapshotAssertion) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text(
         RECIPE.replace("batch_size: 128", "batch_sise: 128").replace("stages: 10", "stages: 1"), encoding="utf-8"
@@ -82,9 +84,10 @@ def test_validate_reports_every_recipe(recipe: Path, tmp_path: Path) -> None:
     assert result.exit_code == 2
     out = result.stdout
     assert f"{broken}: invalid" in out
-    assert f"{broken}:7: train.batch_sise: unknown key; did you mean batch_size?" in out
-    assert f"{broken}:14: arm aqn: aqn.stages: must be at least 3, found 1" in out
-    assert "error RLX002 " in out and "absent.yaml: there is no such file" in out
+    assert f"{broken}:7: train.batch_sise: " in out
+    assert f"{broken}:14: arm aqn: aqn.stages: " in out
+    assert "error RLX002 " in out and "absent.yaml: " in out
+    assert settled(out, {str(tmp_path): "folder"}) == wording
     assert "tiny-cpu: valid (arms baseline, aqn)" in out
     assert "error RLX002 stdin:1: a [" in out
 
@@ -95,7 +98,7 @@ def test_validate_as_json(recipe: Path) -> None:
     (row,) = json.loads(result.stdout)["recipes"]
     assert row["valid"] is False
     assert [(found["id"], found["severity"]) for found in row["findings"]] == [("RLX001", "error")]
-    assert "--set: train.lr: must be greater than 0, found 0" in row["findings"][0]["message"]
+    assert row["findings"][0]["message"].startswith("--set: train.lr: ")
 
 
 def test_validate_asks_the_back_end(recipe: Path) -> None:
@@ -148,7 +151,7 @@ def test_init_never_overwrites(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_init_never_overwrites_a_file_that_the_recipe_names(tmp_path: Path) -> None:
     (tmp_path / "tiny-cpu").mkdir()
     (tmp_path / "tiny-cpu" / "reward.py").write_text("mine", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"reward\.py: exists already, nothing was written"):
+    with pytest.raises(UsageError, match=r"reward\.py: "):
         rlx("init", tmp_path / "a.yaml", "--from", "tiny-cpu")
     assert not (tmp_path / "a.yaml").exists()
     (tmp_path / "tiny-cpu" / "reward.py").write_bytes((recipes_folder() / "tiny-cpu" / "reward.py").read_bytes())

@@ -145,7 +145,7 @@ def test_standard_input_is_a_recipe_like_any_other(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         "sys.stdin", io.TextIOWrapper(io.BytesIO(RECIPE.replace("lr:", "lrr:").encode()), encoding="utf-8")
     )
-    with pytest.raises(UsageError, match=r"stdin:7: train.lrr: unknown key; did you mean lr\?"):
+    with pytest.raises(UsageError, match=r"stdin:7: train\.lrr: .*\blr\b"):
         load_recipe("-")
 
 

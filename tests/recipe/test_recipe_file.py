@@ -56,9 +56,9 @@ def test_a_seed_is_no_treatment(load: Load) -> None:
 
 
 def test_an_impossible_seed_and_an_unknown_arm(load: Load) -> None:
-    with pytest.raises(UsageError, match="seed: must be at least 0, found -1"):
+    with pytest.raises(UsageError, match=r"seed: .*-1"):
         load().resolve("baseline", seed=-1)
-    with pytest.raises(UsageError, match="has no arm 'aqm'") as caught:
+    with pytest.raises(UsageError, match="aqm") as caught:
         load().resolve("aqm")
     assert "baseline, aqn, fast-1.5" in caught.value.hint
 

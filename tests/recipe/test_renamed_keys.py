@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.backends import registry
@@ -22,6 +23,7 @@ from rlx.renamed_keys import RenamedKey, current_names, first_names
 from tests.conftest import REPOSITORY
 from tests.recipe.changed_schema import use, with_renamed
 from tests.runs.toys import toy_plan
+from tests.wording import settled
 
 ROW = RenamedKey("rollout.tensor_parallel", "rollout.tp", "0.4.0")
 MOVED = RenamedKey("sampling.tp", "rollout.tp", "0.4.0")
@@ -72,22 +74,21 @@ def test_the_old_name_is_read_where_it_stands(tmp_path: Path) -> None:
     assert named(resolved) == ["recipe.yaml:13"]
 
 
-def test_a_finding_names_file_line_and_both_names(tmp_path: Path) -> None:
+def test_a_finding_names_file_line_and_both_names(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = with_old_name(tmp_path)
     plan = checked(toy_plan("true"), load_recipe(path).resolve("main"))
     (found,) = [finding for finding in preflight([plan, plan]) if finding.id == "RLX008"]
     assert found.where == f"{path}:13"
-    assert found.message == (
-        "rollout.tensor_parallel is called rollout.tp since rlx 0.4.0; the old name is read all the same"
-    )
-    assert found.fix == "write rollout.tp in place of rollout.tensor_parallel"
+    for text in (found.message, found.fix):
+        assert "rollout.tensor_parallel" in text and "rollout.tp" in text
+    assert [found.message, found.fix] == wording
 
 
 def test_it_is_said_once_for_all_arms(tmp_path: Path) -> None:
     path = with_old_name(tmp_path, "control: a\narms: {a: {}, b: {train: {lr: 0.5}}}\n")
     done = CliRunner().invoke(command_line(["validate"]), ["validate", str(path)])
     assert done.exit_code == 0, done.output
-    assert (done.stdout + done.stderr).count(f"RLX008 {path}:13: rollout.tensor_parallel is called rollout.tp") == 1
+    assert (done.stdout + done.stderr).count(f"RLX008 {path}:13: rollout.tensor_parallel ") == 1
 
 
 def test_a_file_that_extends_another_may_have_either_name(tmp_path: Path) -> None:
@@ -127,15 +128,14 @@ def test_an_option_reaches_an_arm(tmp_path: Path) -> None:
     assert [file.resolve(arm).recipe.rollout.tp for arm in file.arms] == [1, 2]
 
 
-def test_both_names_in_one_place_are_an_error_with_both_lines(tmp_path: Path) -> None:
+def test_both_names_in_one_place_are_an_error_with_both_lines(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = with_old_name(tmp_path)
     path.write_text(path.read_text(encoding="utf-8").replace("  n: 2\n", "  n: 2\n  tp: 2\n"), encoding="utf-8")
     with pytest.raises(RecipeError) as caught:
         load_recipe(path)
-    assert caught.value.message == (
-        f"{path}:14: rollout.tensor_parallel: is the old name of rollout.tp, which stands at {path}:13: "
-        "remove one of the two"
-    )
+    assert caught.value.message.startswith(f"{path}:14: rollout.tensor_parallel: ")
+    assert f"{path}:13" in caught.value.message
+    assert settled(caught.value.message, {str(tmp_path): "folder"}) == wording
 
 
 def test_so_they_are_in_an_arm_and_in_options(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_so_they_are_in_an_arm_and_in_options(tmp_path: Path) -> None:
         RecipeError, match=r"arm a: arms\.a\.rollout\.tensor_parallel|arms\.a\.rollout\.tensor_parallel"
     ):
         load_recipe(both)
-    with pytest.raises(RecipeError, match=r"--set: rollout\.tensor_parallel: is the old name of rollout.tp"):
+    with pytest.raises(RecipeError, match=r"--set: rollout\.tensor_parallel: .*\brollout\.tp\b"):
         load_recipe(written(tmp_path), ["rollout.tensor_parallel=2", "rollout.tp=2"])
 
 
@@ -162,13 +162,13 @@ def test_a_key_may_move_to_another_section(tmp_path: Path, monkeypatch: pytest.M
     assert resolved.recipe.rollout.tp == 2
 
 
-def test_editors_show_it_as_deprecated() -> None:
+def test_editors_show_it_as_deprecated(wording: SnapshotAssertion) -> None:
     schema: dict[str, Any] = editor_schema()
     keys = schema["$defs"]["Rollout"]["properties"]
     assert keys["tensor_parallel"] == {
         **keys["tp"],
         "deprecated": True,
-        "description": "Called rollout.tp since rlx 0.4.0",
+        "description": wording,
     }
     assert "deprecated" not in keys["tp"]
 

@@ -174,7 +174,7 @@ def test_keys_that_are_taken(recipe: MakeRecipe, key: str) -> None:
 
 def test_a_release_without_adapters_says_so(recipe: MakeRecipe) -> None:
     finding = errors(recipe, {"backend": {"version": "2.3.0"}, "model": {"lora": {"rank": 8, "alpha": 16}}})["RLX010"]
-    assert "2.3.0 has no key" in finding.message and "model.lora" in finding.message
+    assert "2.3.0" in finding.message and "model.lora" in finding.message
 
 
 def test_an_override_takes_the_place_of_what_rlx_writes(recipe: MakeRecipe) -> None:
