@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 torch = pytest.importorskip("torch")
 
@@ -59,6 +60,7 @@ def test_each_record_counts_the_answers_since_the_one_before(tmp_path: Path) -> 
     assert [(line["draw"], line["answered"]) for line in records(tmp_path)] == [(0, 0), (1, 4), (2, 5), (0, 6)]
 
 
-def test_no_draw_is_no_noise(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="AQN draws its noise at least once"):
+def test_no_draw_is_no_noise(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    with pytest.raises(ValueError, match="AQN") as refused:
         injector(tmp_path, perturbations=0)
+    assert str(refused.value) == wording

@@ -12,6 +12,7 @@ import rlx_aqn_probe
 from hypothesis import given
 from hypothesis import strategies as st
 from rlx_aqn_probe import Probe, fixed_rows
+from syrupy.assertion import SnapshotAssertion
 
 ROWS = [[1, 2, 3], [4, 5, 6]]
 
@@ -153,7 +154,7 @@ def test_scores_and_an_emptied_cache_have_one_limit_together(engine: Engine, mon
     engine.fault = slow
     monkeypatch.setattr(engine, "forget", slowly_forgotten)
     (line,) = probed(engine, -1.0, ("rollout", 1, -1.0))
-    assert line["missing"] == "no answer within 0.5 s"
+    assert "0.5 s" in line["missing"]
 
 
 def test_after_three_misses_nobody_is_asked_again(engine: Engine) -> None:
@@ -198,12 +199,14 @@ def test_the_first_look_may_take_longer_than_later_ones(engine: Engine, monkeypa
         await probe.pair("rollout", 1, 0.05)
 
     asyncio.run(live())
-    assert [(line["delta"], line["missing"]) for line in lines] == [(0.0, ""), (None, "no answer within 0.05 s")]
+    first, second = lines
+    assert (first["delta"], first["missing"]) == (0.0, "")
+    assert second["delta"] is None and "0.05 s" in second["missing"]
 
 
-def test_without_rows_or_without_a_sync_it_says_so(engine: Engine) -> None:
+def test_without_rows_or_without_a_sync_it_says_so(engine: Engine, wording: SnapshotAssertion) -> None:
     (line,) = probed(engine, ("rollout", 1, 0.0))
-    assert "no weight sync" in line["missing"]
+    assert line["missing"] == wording
     lines: list[dict[str, Any]] = []
     asyncio.run(Probe([], engine.score, lambda _, line: lines.append(dict(line))).pair("rollout", 1, 0.0))
     assert "no token" in lines[0]["missing"] and not engine.asked

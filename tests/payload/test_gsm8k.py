@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from syrupy.assertion import SnapshotAssertion
 
 pytestmark = pytest.mark.slow
 
@@ -96,23 +97,20 @@ def test_parquet_in_the_places_where_it_is_published(tmp_path: Path, name: str) 
     ]
 
 
-def test_bad_rows_are_named_and_nothing_is_written(tmp_path: Path) -> None:
+def test_bad_rows_are_named_and_nothing_is_written(tmp_path: Path, wording: SnapshotAssertion) -> None:
     bad = ["{", "[]", {"question": "?"}, {"question": " ", "answer": "#### 1"}, {"question": "?", "answer": "1"}]
     bad += [{"question": "?", "answer": "#### one"}, {"question": 1, "answer": "#### 1"}]
     published(tmp_path / "in", test=[ROWS[0], *bad, *["{"] * 20])
     with pytest.raises(RlxError) as caught:
         gsm8k([str(tmp_path / "in")], to=str(tmp_path / "out"))
     said = caught.value.message.splitlines()
-    assert said[0].endswith("test.jsonl: 27 of 28 rows cannot be used")
-    assert [line.split(" (Exp")[0] for line in said[1:-1]] == [
-        "  rows 2, 9, 10, 11: no JSON",
-        "  row 3: no object with question and answer",
-        "  row 4: has no answer, only question",
-        "  row 5: question is empty",
-        "  row 6: the answer has no ####",
-        "  row 7: no number follows ####: '#### one'",
-        "  row 8: question is no text",
+    assert "test.jsonl: 27 of 28" in said[0]
+    rows = [line.split(" (Exp")[0].strip() for line in said[1:-1]]
+    assert [row.partition(":")[0] for row in rows] == [
+        "rows 2, 9, 10, 11",
+        *(f"row {number}" for number in range(3, 9)),
     ]
+    assert rows == wording
     assert said[-1].strip() == "and 17 more"
     assert not (tmp_path / "out").exists()
 
@@ -172,7 +170,7 @@ def test_another_file_is_replaced_on_request_only(tmp_path: Path) -> None:
     source, out = [str(published(tmp_path / "in"))], tmp_path / "out"
     out.mkdir()
     (out / "test.parquet").write_text("years of work", encoding="utf-8")
-    with pytest.raises(RlxError, match="with other content"):
+    with pytest.raises(RlxError, match=r"test\.parquet"):
         gsm8k(source, to=str(out))
     assert names(out) == ["test.parquet"]
     assert (out / "test.parquet").read_text(encoding="utf-8") == "years of work"
@@ -184,7 +182,7 @@ def test_the_source_is_never_the_target(tmp_path: Path) -> None:
     source = published(tmp_path / "in")
     before = (source / "train.jsonl").read_bytes()
     (tmp_path / "same").symlink_to(source)
-    with pytest.raises(RlxError, match="over the file that is read"):
+    with pytest.raises(RlxError, match=r"train\.jsonl"):
         gsm8k([str(source)], to=str(tmp_path / "same"), framework="mindspeed-rl", tokenizer="/q", force=True)
     assert (source / "train.jsonl").read_bytes() == before
 
