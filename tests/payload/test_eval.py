@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -161,7 +162,7 @@ def test_rewards_that_verl_knows_by_name_are_its_own(run: Run) -> None:
     assert run.rlx_eval("check").returncode == 0
     done = run.rlx_eval()
     assert done.returncode == 1
-    assert "row 1: the reward function fails: NotImplementedError" in done.stderr.splitlines()[-1]
+    assert re.search(r"row 1: .*NotImplementedError", done.stderr.splitlines()[-1])
     assert "rlx/tiny-addition" in done.stderr.splitlines()[-1]
 
 

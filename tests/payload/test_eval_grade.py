@@ -85,5 +85,5 @@ def test_what_a_function_tells(
 def test_what_is_no_score(returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"inf = float('inf')\ndef compute_score(**_):\n    return {returned}\n"
     grade = load_reward(order_of(text, tmp_path, monkeypatch))
-    with pytest.raises(Failure, match=r"row 7: the reward function returns .* which has no number (score|acc)"):
+    with pytest.raises(Failure, match=r"row 7: .*(score|acc)"):
         grade(ROW, "2")

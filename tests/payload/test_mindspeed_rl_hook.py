@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class TestPoints:
                 if before not in text:
                     continue
                 file.write_text(text.replace(before, after), encoding="utf-8")
-                with pytest.raises(ValueError, match=r"^RLX641 .*\(fix: use an unchanged MindSpeed-RL") as refused:
+                with pytest.raises(ValueError, match=r"^RLX641 .*\(fix: ") as refused:
                     check_points(changed)
                 assert words in str(refused.value) or kind == "text", refused.value
 
@@ -71,7 +72,7 @@ class TestPoints:
         points = check_points(tree / "mindspeed_rl")
         changed = copy_of(tree, points, tmp_path)
         (changed / "workers/actor_hybrid_worker.py").write_text("class (", encoding="utf-8")
-        with pytest.raises(ValueError, match=r"RLX641 .*actor_hybrid_worker cannot be read"):
+        with pytest.raises(ValueError, match=r"RLX641 .*actor_hybrid_worker"):
             check_points(changed)
 
 
@@ -118,7 +119,7 @@ def test_from_sync_to_offload(tmp_path: Path) -> None:
 
 def test_a_process_without_mindspeed_rl_is_told(tmp_path: Path) -> None:
     output = driven("drive_mindspeed_rl_hook.py", ["iterations"], tmp_path, [], code=1)
-    assert "RLX641 aqn: no mindspeed_rl is found (fix: backend.workdir" in output
+    assert re.search(r"RLX641 aqn: .*mindspeed_rl.* \(fix: backend\.workdir", output)
 
 
 @pytest.mark.skipif(not CHECKOUT, reason="RLX_MINDSPEED_RL names no checkout of MindSpeed-RL")
