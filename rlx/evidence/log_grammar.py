@@ -23,6 +23,7 @@ class Role(StrEnum):
     """The quantity that a metric measures, whatever a back-end calls it. Seconds are those of one step.
 
     `ROLLOUT_ENTROPY`: mean -log p of what the rollout sampled, by its own probabilities; `ENTROPY` is the actor's.
+    `PROBABILITY_CORRELATION`: of the probabilities of rollout and actor, token by token.
     `POLICY_KL`: mean log ratio of the probabilities before the update to those of the actor; its sign says nothing.
     `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
     `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth. Other filters: `CLIP_RATIO` and `ABORTED_SAMPLES` are
@@ -48,6 +49,7 @@ class Role(StrEnum):
     LEARNING_RATE = "learning_rate"
     POLICY_LOSS = "policy_loss"
     PROBABILITY_GAP = "probability_gap"
+    PROBABILITY_CORRELATION = "probability_correlation"
     POLICY_KL = "policy_kl"
     REWARD = "reward"
     HIGHEST_REWARD = "highest_reward"

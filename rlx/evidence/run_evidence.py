@@ -14,6 +14,7 @@ from rlx.plan.lineage import Lineage
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
+TRAINED, SERVED = "trained", "served"
 LOG = "log"
 
 
@@ -149,6 +150,46 @@ class RecordCount:
     ended: bool = False
 
 
+class WeightSync(NamedTuple):
+    """The digests of one sync, in the order of the names of its record.
+
+    `number` counts the syncs of a process from 0; `step`: the last step that was trained before it, None where the
+    process does not know. Of a trainer: `rounded`, digests of the same weights in bfloat16, () where they are no
+    float32; `moving`, the optimizer's steps since the sync before with a learning rate and a gradient above 0.
+    """
+
+    number: int
+    digests: tuple[str, ...]
+    step: int | None = None
+    rounded: tuple[str, ...] = ()
+    moving: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRecord:
+    """What one process recorded of its weights: TRAINED before each sync, SERVED after it.
+
+    `names`: of the digested tensors; `shapes` and `dtypes` of the part that this process holds, `whole` the shapes of
+    the tensors. `trainable` of all `parameters` take gradients; `lora_rank`: of its adapters; None: not known, or none.
+    `failed`: why the process could not record, or went on without; "" where it could. `lost`: lines that are missing.
+    """
+
+    role: str
+    source: str
+    attempt: int = 1
+    process: NoiseProcess = field(default_factory=NoiseProcess)
+    names: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()
+    whole: tuple[tuple[int, ...], ...] = ()
+    dtypes: tuple[str, ...] = ()
+    trainable: int | None = None
+    parameters: int | None = None
+    lora_rank: int | None = None
+    syncs: tuple[WeightSync, ...] = ()
+    failed: str = ""
+    lost: int = 0
+
+
 class Announcement(NamedTuple):
     """A process said, before a sync, which noise was due. That is no evidence of any. `step` as in NoiseEvent."""
 
@@ -215,6 +256,7 @@ class Evidence:
     value, as far as the run's configuration is known.
     `backend`: its `backend.kind`; empty for a log of which nobody says it.
     `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
+    `weights`: what the processes recorded of the weights that they train and that they generate with.
     `memory_kills`: the attempts during which the kernel ended processes for want of memory.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
@@ -241,6 +283,7 @@ class Evidence:
     noise_settings: tuple[NoiseSettings, ...] = ()
     probes: tuple[ProbePair, ...] = ()
     records: tuple[RecordCount, ...] = ()
+    weights: tuple[WeightRecord, ...] = ()
     memory_kills: tuple[MemoryKills, ...] = ()
     begun: tuple[BegunAttempt, ...] = ()
     reconfigured: tuple[str, ...] = ()

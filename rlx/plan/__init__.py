@@ -24,6 +24,7 @@ from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import RegisteredArm, Registration
 from rlx.plan.run_state import RunState
+from rlx.plan.weight_promise import WeightPromise
 
 __all__ = [
     "DEFAULT_LEASES",
@@ -59,6 +60,7 @@ __all__ = [
     "Severity",
     "Site",
     "Span",
+    "WeightPromise",
     "from_jsonable",
     "salvage_jsonable",
     "sigmas_by_step",

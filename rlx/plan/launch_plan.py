@@ -16,6 +16,7 @@ from rlx.plan.noise_schedule import NoiseSchedule
 from rlx.plan.place import LOCAL, Place
 from rlx.plan.planned_correction import Correction
 from rlx.plan.registration import Registration
+from rlx.plan.weight_promise import WeightPromise
 
 PLAN_SCHEMA_VERSION = 1
 DEFAULT_LEASES = "/var/tmp/rlx-leases"
@@ -97,6 +98,7 @@ class Expectations:
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
     `watch`: by what an arm without noise must show that it has none; None where nothing looks.
     `batches`: of the data that a step may take, where the trainer takes several and logs how many; None elsewhere.
+    `weights`: what the run records of the weights that it trains and generates with; None: nothing.
     `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
     """
 
@@ -113,6 +115,7 @@ class Expectations:
     watch: NoisePromise | None = None
     is_read: bool = False
     batches: BatchesAStep | None = None
+    weights: WeightPromise | None = None
 
     @property
     def reports_witness(self) -> bool:

@@ -21,7 +21,7 @@ from tests.conftest import CASES, REPOSITORY
 from tests.runs.toys import home
 from tests.wording import settled
 
-OF_THE_METRICS = {"RLX654", "RLX655", "RLX656", *(f"RLX{number}" for number in range(893, 899))}
+OF_THE_METRICS = {"RLX654", "RLX655", "RLX656", "RLX791", *(f"RLX{number}" for number in range(893, 899))}
 # The logs of the repository in which the metrics of a training went wrong; all others are to yield nothing.
 WRONG = {
     "cases/console/mindspeed-rl-by-its-source/log": {"RLX654"},
@@ -97,7 +97,8 @@ def setting(key: str, value: str, since: int = 1) -> Callable[[str], str]:
         (setting("actor/pg_loss", "nan", 12), {"RLX654"}, 14),
         (setting("actor/entropy", "nan", 12), {"RLX893"}, 0),
         (setting("actor/grad_norm", "0.0"), {"RLX655"}, 14),
-        (setting("actor/grad_norm", "0.0", 2), set(), 0),
+        (setting("actor/grad_norm", "0.0", 2), {"RLX791"}, 14),
+        (setting("actor/grad_norm", "0.0", 17), set(), 0),
         (setting("actor/lr", "0.0"), {"RLX655"}, 14),
     ],
 )

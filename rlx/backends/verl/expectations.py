@@ -10,6 +10,7 @@ from rlx.backends.verl.noise import noise_schedule, watch
 from rlx.backends.verl.overrides import Override, Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.run_length import Length, Settings, batches_a_step, count, run_length, whole
+from rlx.backends.verl.weights import weight_promise
 from rlx.evidence.log_grammar import Role
 from rlx.plan import Expectations
 
@@ -43,6 +44,7 @@ def expectations(rendering: Rendering, settings: Settings) -> Expectations:
         correction=correction,
         watch=watch(rendering, settings, length.total),
         batches=batches_a_step(rendering, settings),
+        weights=weight_promise(rendering, settings),
     )
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _ROLLOUT = "actor_rollout_ref.rollout"
 _SLEEPS = f"{_ROLLOUT}.free_cache_engine"
 # What the hooks need beside that, where this verl has the key.
-_HOOKABLE = {f"{_ROLLOUT}.checkpoint_engine.backend": "naive", "trainer.v1.trainer_mode": "sync"}
+HOOKABLE = {f"{_ROLLOUT}.checkpoint_engine.backend": "naive", "trainer.v1.trainer_mode": "sync"}
 _SIZES = (
     "trainer.nnodes",
     "trainer.n_gpus_per_node",
@@ -47,7 +47,7 @@ def noise_schedule(
         return None
     links = tuple(_links(rendering, aqn))
     if aqn.provider == "payload":
-        processes, probed = _processes(rendering, settings), _is_probed(rendering)
+        processes, probed = rollout_processes(rendering, settings), _is_probed(rendering)
         return payload_schedule(recipe, total_steps, epoch_steps, links, processes, probed=probed)
     if not by_data:
         return None
@@ -69,7 +69,7 @@ def watch(rendering: Rendering, settings: Mapping[str, object], total_steps: int
         return None
     probed = _is_probed(rendering)
     links = (Link.ASKED, Link.REACHED, *([Link.FELT] if probed else []), Link.LIFTED)
-    return watch_promise(recipe, watched, total_steps, links, _processes(rendering, settings), probed=probed)
+    return watch_promise(recipe, watched, total_steps, links, rollout_processes(rendering, settings), probed=probed)
 
 
 def _is_hookable(rendering: Rendering, settings: Mapping[str, object], watched: Aqn) -> bool:
@@ -80,12 +80,14 @@ def _is_hookable(rendering: Rendering, settings: Mapping[str, object], watched: 
     if recipe.rollout.tp > 1 and "linear" in watched.layer_types:
         return False
 
-    def is_set(key: str, value: object) -> bool:
-        return settings.get(key, rendering.table.defaults.get(key, value)) == value
-
     if release(rendering.version) < (0, 7):
-        return recipe.layout.nodes == 1 and is_set(_SLEEPS, True)
-    return all(is_set(key, value) for key, value in _HOOKABLE.items())
+        return recipe.layout.nodes == 1 and setting_is(rendering, settings, _SLEEPS, True)
+    return all(setting_is(rendering, settings, key, value) for key, value in HOOKABLE.items())
+
+
+def setting_is(rendering: Rendering, settings: Mapping[str, object], key: str, value: object) -> bool:
+    """Tell whether a key has this value, by what is set or else by default; so it has where this verl lacks it."""
+    return settings.get(key, rendering.table.defaults.get(key, value)) == value
 
 
 def _is_probed(rendering: Rendering) -> bool:
@@ -110,7 +112,7 @@ def _links(rendering: Rendering, aqn: Aqn) -> Iterator[Link]:
     yield Link.TRAINED_ON
 
 
-def _processes(rendering: Rendering, settings: Mapping[str, object]) -> tuple[NoiseProcess, ...]:
+def rollout_processes(rendering: Rendering, settings: Mapping[str, object]) -> tuple[NoiseProcess, ...]:
     """Count them as verl does: neighbours among the workers are one replica, its shards one after another.
 
     Source: `ServerAdapter.__init__` of verl 0.7.1 to 0.9.1, `vLLMAsyncRollout` of 0.6.1. Empty for a rollout in

@@ -15,12 +15,13 @@ from rlx.backends.shared.tracking import track_variables
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.merger import merge_arguments
-from rlx.backends.verl.overrides import Rendering, ascend, chosen, cpu, noise, rollout, track
+from rlx.backends.verl.overrides import Rendering, ascend, chosen, cpu, noise, rollout, track, weights
 from rlx.backends.verl.overrides.layout import config_name
 from rlx.backends.verl.run_length import Length, run_length
 from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
 from rlx.backends.verl.trainers import program_of
+from rlx.backends.verl.weights import files as weight_files
 from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
@@ -38,7 +39,8 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
     length = run_length(rendering, settings)
     promised = expectations(rendering, settings)
     hooked = _is_hooked(recipe, promised.watch is not None)
-    script = _script(rendering, site, tuple(override.argument() for override in overrides), hooked=hooked)
+    arguments = tuple(override.argument() for override in overrides)
+    script = _script(rendering, site, arguments, hooked=hooked, recorded=promised.weights is not None)
     launch = Launch(
         version=rendering.version,
         command=(script.python, "-u", *script.program, *script.arguments),
@@ -60,12 +62,14 @@ def _brings_noise(recipe: Recipe) -> bool:
     return recipe.aqn is not None and recipe.aqn.provider == "payload"
 
 
-def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hooked: bool) -> Script:
+def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hooked: bool, recorded: bool) -> Script:
     recipe = rendering.recipe
     name = config_name(rendering)
     env = {**ascend.environment(rendering), **site.env, **cpu.environment(rendering), **recipe.env}
     env |= rollout.environment(recipe, env)
     env |= track.environment(recipe, env)
+    env |= noise.environment(env) if hooked else {}
+    env |= weights.environment(env) if recorded else {}
     return Script(
         title=f"{recipe.name}, arm {rendering.resolved.arm}, seed {recipe.seed}",
         device=recipe.layout.device,
@@ -75,7 +79,7 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hoo
         workdir=recipe.backend.workdir,
         model=recipe.model.path,
         data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
-        env=env | (noise.environment(env) if hooked else {}),
+        env=env,
         path_prefix=site.path_prefix,
         setup=site.setup,
         nodes=recipe.layout.nodes,
@@ -87,6 +91,8 @@ def _script(rendering: Rendering, site: Site, arguments: tuple[str, ...], *, hoo
 def _files(rendering: Rendering, length: Length, promised: Expectations) -> Iterator[PlannedFile]:
     recipe = rendering.recipe
     programs = tuple(_programs(recipe, watched=promised.watch is not None))
+    if promised.weights is not None:
+        programs += tuple(weight_files(frozenset(file.path for file in programs)))
     yield from programs
     if recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()

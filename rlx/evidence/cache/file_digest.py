@@ -11,7 +11,7 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import grammars
-from rlx.evidence.reading import console, noise_records, run_files
+from rlx.evidence.reading import console, noise_records, run_files, weight_records
 from rlx.plan.run_dir import (
     EVENTS_DIR,
     EXIT_FILE,
@@ -54,7 +54,13 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
     if time.time_ns() - max((changed for *_, changed in seen), default=0) < SETTLED_S * 1e9:
         return ""
     rules = _digest_of_rules(
-        grammars.rows(), rlx.__version__, console.RULES, grammars.rules(), run_files.RULES, noise_records.RULES
+        grammars.rows(),
+        rlx.__version__,
+        console.RULES,
+        grammars.rules(),
+        run_files.RULES,
+        noise_records.RULES,
+        weight_records.RULES,
     )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
 

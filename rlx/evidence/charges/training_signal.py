@@ -26,6 +26,8 @@ _ALSO_FINITE = ("loss", "grad_norm", "entropy")
 _LOST_NUMBERS = "a lower learning rate or stricter clipping; float32 where bfloat16 overflows"
 # Single skipped updates happen in healthy training; more than this share of them does not.
 _FEW = 0.05
+# Of the steps that have something to learn from: more than is left out in passing, and more than half.
+_SEVERAL, _MOST = 0.25, 0.5
 
 
 def check(given: CheckInput) -> Iterator[Charge]:
@@ -36,6 +38,7 @@ def check(given: CheckInput) -> Iterator[Charge]:
     yield from _others_not_finite(evidence)
     if over:
         yield from _no_gradient(evidence)
+        yield from _lost_gradient(evidence, given.expectations)
         yield from _no_spread(evidence)
     yield from (Charge(VerdictStatus.VALID, finding) for finding in collapses(evidence))
 
@@ -92,6 +95,28 @@ def _no_gradient(evidence: Evidence) -> Iterator[Charge]:
                 "do the rewards of a prompt's answers differ, and does the learning rate reach the optimizer?",
                 min(values),
             )
+
+
+def _lost_gradient(evidence: Evidence, expectations: Expectations) -> Iterator[Charge]:
+    """Charge gradients of 0 at steps whose advantages differ, where others are not 0.
+
+    A correction that rejects samples may leave nothing to learn from, and says so by metrics of its own.
+    """
+    gradients, high, low = (
+        finite(series(evidence, metric_of(evidence, role)))
+        for role in (Role.GRAD_NORM, Role.HIGHEST_ADVANTAGE, Role.LOWEST_ADVANTAGE)
+    )
+    due = [step for step in gradients if step > 0 and step in high and step in low and high[step] > low[step]]
+    lost = [step for step in due if not gradients[step]]
+    if not any(gradients.values()) or len(lost) <= _SEVERAL * len(due):
+        return
+    name = metric_of(evidence, Role.GRAD_NORM)
+    message = f"{name} is 0 at {at_steps(lost)}, {len(lost)} of {counted(len(due), 'step')} whose advantages differ"
+    fix = "what skips the backward pass or masks all tokens there? search the log from that step on, and launch again"
+    if len(lost) > _MOST * len(due) and expectations.correction is None:
+        yield invalid("RLX791", f"mostly not trained: {message}", fix, min(lost))
+    else:
+        yield remark("RLX791", Severity.WARNING, message, fix, min(lost))
 
 
 def _no_spread(evidence: Evidence) -> Iterator[Charge]:

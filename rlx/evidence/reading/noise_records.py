@@ -21,7 +21,9 @@ from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSett
 from rlx.plan import NoiseProcess
 
 NEEDLES = (b'"kind"',)
-RULES = "noise records 4"
+WEIGHTS = "weights-"
+"""The names of the files begin with it that are about the weights themselves (weight_records.py)."""
+RULES = "noise records 5"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_LAYERS = 100_000
 
@@ -43,7 +45,9 @@ def read_records(folder: Path, attempt: int = 1) -> NoiseRecords:
     lines: list[tuple[float, str, Document]] = []
     counts = []
     for path in sorted(folder.glob("*.jsonl")):
-        own, count = _numbered(path.name, list(_documents(path)))
+        if path.name.startswith(WEIGHTS):
+            continue
+        own, count = numbered(path.name, list(documents_in(path)))
         counts.append(count)
         lines += _by_time(path.name, _with_history(own))
     lines.sort(key=lambda line: line[0])
@@ -57,7 +61,8 @@ def read_records(folder: Path, attempt: int = 1) -> NoiseRecords:
     )
 
 
-def _documents(path: Path) -> Iterator[Document]:
+def documents_in(path: Path) -> Iterator[Document]:
+    """Read the whole lines of a file of records; nothing where it cannot be read."""
     try:
         stream = path.open("rb")
     except OSError:
@@ -66,7 +71,7 @@ def _documents(path: Path) -> Iterator[Document]:
         yield from map(read_document, matching_lines(stream, NEEDLES, last_line_complete=True))
 
 
-def _numbered(name: str, documents: Sequence[Document]) -> tuple[list[Document], RecordCount]:
+def numbered(name: str, documents: Sequence[Document]) -> tuple[list[Document], RecordCount]:
     """Take each number once, and count what is missing between the first line and the last, or the writer's end."""
     seen: set[int] = set()
     kept, doubled = [], 0
@@ -127,7 +132,7 @@ def _event(document: Document, source: str, attempt: int) -> NoiseEvent | None:
         return None
     if not (is_count(step) and is_count(layers) and is_number(sigma)):
         return None
-    asked, process = document.get("asked_std"), _process(document)
+    asked, process = document.get("asked_std"), process_of(document)
     return NoiseEvent(
         step=step,
         sigma=float(sigma),
@@ -159,7 +164,7 @@ def _event(document: Document, source: str, attempt: int) -> NoiseEvent | None:
 
 def _settings(document: Document, source: str, attempt: int) -> NoiseSettings:
     return NoiseSettings(
-        process=_process(document),
+        process=process_of(document),
         content=json.dumps(document, sort_keys=True),
         digest=_text(document.get("digest")),
         layers=_texts(document.get("layers")),
@@ -186,7 +191,7 @@ def _probe(document: Document, source: str, attempt: int) -> ProbePair | None:
     return ProbePair(
         phase=document["phase"],
         step=step,
-        process=_process(document),
+        process=process_of(document),
         sigma=float(sigma),
         delta=None if nothing else _number(delta),
         floor=None if nothing else _number(floor),
@@ -212,7 +217,7 @@ def _scores_nothing(delta: Any, floor: Any, tokens: int) -> str:
 _READERS = {"noise": _event, "settings": _settings, "probe": _probe}
 
 
-def _process(document: Document) -> NoiseProcess:
+def process_of(document: Document) -> NoiseProcess:
     own = document.get("process")
     told = own if isinstance(own, Mapping) else document
     return NoiseProcess(*(_count(told.get(name)) or 0 for name in ("replica", "shard", "rank", "node")))

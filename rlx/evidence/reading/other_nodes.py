@@ -10,7 +10,8 @@ from pathlib import Path
 from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.reading.noise_records import read_records
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
-from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.reading.weight_records import read_weights
+from rlx.evidence.run_evidence import Evidence, WeightRecord
 from rlx.plan.run_dir import EVENTS_DIR
 
 
@@ -27,6 +28,7 @@ def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
         noise_settings=(*evidence.noise_settings, *(told for each in found for told in each.settings)),
         probes=(*evidence.probes, *(pair for each in found for pair in each.probes)),
         records=(*evidence.records, *(count for each in found for count in each.counts)),
+        weights=(*evidence.weights, *_weights(attempt_dirs)),
         memory_kills=(*evidence.memory_kills, *_kills(attempt_dirs)),
         digest=digest,
     )
@@ -35,3 +37,8 @@ def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
 def _kills(attempt_dirs: Sequence[Path]) -> Iterator[MemoryKills]:
     found = (read_kills(folder, number) for number, folder in enumerate(attempt_dirs, start=1))
     return (kills for kills in found if kills)
+
+
+def _weights(attempt_dirs: Sequence[Path]) -> Iterator[WeightRecord]:
+    for number, folder in enumerate(attempt_dirs, start=1):
+        yield from read_weights(folder / EVENTS_DIR, number)

@@ -22,6 +22,7 @@ from rlx.evidence.reading.noise_records import NoiseRecords, read_records
 from rlx.evidence.reading.run_files import read_answers, read_metrics
 from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
+from rlx.evidence.reading.weight_records import read_weights
 from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,
@@ -33,6 +34,7 @@ from rlx.evidence.run_evidence import (
     Progress,
     Restart,
     Totals,
+    WeightRecord,
 )
 from rlx.plan.lineage import Lineage
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
@@ -98,6 +100,7 @@ class _Attempt:
     has_hole: bool
     kills: MemoryKills | None = None
     lineage: Lineage | None = None
+    weights: tuple[WeightRecord, ...] = ()
 
     @property
     def resumed_at(self) -> int | None:
@@ -118,7 +121,8 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     read = _merge(
         number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
     )
-    return replace(read, kills=read_kills(folder, number), lineage=read_lineage(folder, number))
+    weights = read_weights(folder / EVENTS_DIR, number)
+    return replace(read, kills=read_kills(folder, number), lineage=read_lineage(folder, number), weights=weights)
 
 
 def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
@@ -180,6 +184,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         noise_settings=tuple(told for attempt in attempts for told in attempt.records.settings),
         probes=tuple(pair for attempt in attempts for pair in attempt.records.probes),
         records=tuple(count for attempt in attempts for count in attempt.records.counts),
+        weights=tuple(record for attempt in attempts for record in attempt.weights),
         memory_kills=tuple(attempt.kills for attempt in attempts if attempt.kills),
         begun=tuple(_begun(attempt) for attempt in attempts if attempt.number > 1),
     )

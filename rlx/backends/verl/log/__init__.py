@@ -47,6 +47,7 @@ GRAMMAR = LogGrammar(
         Role.LEARNING_RATE: ("actor/lr",),
         Role.POLICY_LOSS: ("actor/pg_loss",),
         Role.PROBABILITY_GAP: ("training/rollout_probs_diff_mean",),
+        Role.PROBABILITY_CORRELATION: ("training/rollout_actor_probs_pearson_corr",),
         Role.POLICY_KL: ("actor/ppo_kl",),
         Role.REWARD: ("critic/rewards/mean",),
         Role.HIGHEST_REWARD: ("critic/rewards/max",),

@@ -78,6 +78,7 @@ class CPUServer:
         self._end_tokens = _end_tokens(settings, self._model.config)
         self._injector = _injector()
         self._probe = self._make_probe(settings) if self._injector is not None else None
+        self._weights = _recorder(replica_rank)
         self._phase, self._step = "rollout", 1
         self._draw, self._draws = 0, 1
         self._seen: Counter[tuple[int, ...]] = Counter()
@@ -109,6 +110,8 @@ class CPUServer:
         if self._injector is not None:
             self._injector.restore()
         load_checked(self._model, state)
+        if self._weights is not None:
+            self._weights.synced(self._model, global_steps)
         if self._probe is not None:
             await self._probe.clean()
         if global_steps is None:
@@ -236,6 +239,16 @@ def _injector() -> Any:
     from rlx_aqn import Injector
 
     return Injector.from_run_directory()
+
+
+def _recorder(replica: int) -> Any:
+    """None where the run does not record its weights."""
+    if importlib.util.find_spec("rlx_weights") is None:
+        return None
+    from rlx_aqn_events import Process
+    from rlx_weights import Recorder
+
+    return Recorder("served", Process(replica, node=int(os.environ.get("RLX_NODE") or 0)))
 
 
 class CPUReplica(RolloutReplica):

@@ -1,0 +1,162 @@
+"""Records of a run's weights: what shows that they moved and arrived, what contradicts it, and what is left alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from rlx.evidence import Evidence, Verdict, judge
+from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
+from rlx.evidence.traces import Setup
+from rlx.plan import Expectations, NoiseProcess, RunState, WeightPromise
+
+STEPS = 10
+GAP = "training/rollout_probs_diff_mean"
+NAMES = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.o_proj.weight", "model.norm.weight")
+WHOLE = ((64,), (64, 64), (64,))
+ID = {f"RLX{number}" for number in range(790, 799)} - {"RLX791"}
+
+
+def digest(*parts: object) -> str:
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def digests(version: object) -> tuple[str, ...]:
+    return tuple(digest(version, name) for name in NAMES)
+
+
+def trainer(versions: Sequence[object] = range(STEPS + 1), worker: int = 0, **more: Any) -> WeightRecord:
+    """A worker whose weights have these versions at its syncs, each after one update."""
+    syncs = tuple(
+        WeightSync(number, digests(version), number, digests(("rounded", version)), int(number > 0))
+        for number, version in enumerate(versions)
+    )
+    process = NoiseProcess(rank=worker)
+    record = WeightRecord(
+        TRAINED, f"weights-a-{worker}.jsonl", 1, process, NAMES, WHOLE, WHOLE, ("float32",) * 3, syncs=syncs
+    )
+    return replace(record, **more)
+
+
+def engine(versions: Sequence[object] = range(STEPS + 1), replica: int = 0, **more: Any) -> WeightRecord:
+    syncs = tuple(WeightSync(number, digests(version), number) for number, version in enumerate(versions))
+    process = NoiseProcess(replica)
+    record = WeightRecord(
+        SERVED, f"weights-b-{replica}.jsonl", 1, process, NAMES, WHOLE, WHOLE, ("float32",) * 3, syncs=syncs
+    )
+    return replace(record, **more)
+
+
+def without_steps(record: WeightRecord) -> WeightRecord:
+    return replace(record, syncs=tuple(sync._replace(step=None) for sync in record.syncs))
+
+
+def moving(record: WeightRecord, count: int) -> WeightRecord:
+    return replace(record, syncs=tuple(sync._replace(moving=count) for sync in record.syncs))
+
+
+_BFLOAT16 = {"dtypes": ("bfloat16",) * 3}
+_HALF = {"dtypes": ("float16",) * 3}
+_FUSED = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.qkv_proj.weight", "model.norm.weight")
+_PARTS = tuple(f"model.layers.1.self_attn.{part}_proj.weight" for part in "qkv")
+_ADAPTERS = tuple(f"base_model.model.model.layers.1.self_attn.q_proj.lora_{part}.default.weight" for part in "AB")
+_STALE = [0, 1, 2, 3, *[4] * 7]
+_SMALL = {"names": NAMES[:1], "shapes": WHOLE[:1], "whole": WHOLE[:1], "dtypes": ("bfloat16",)}
+
+
+def only_norm(record: WeightRecord, **more: Any) -> WeightRecord:
+    cut = tuple(sync._replace(digests=sync.digests[:1], rounded=sync.rounded[:1]) for sync in record.syncs)
+    return replace(record, syncs=cut, **{**_SMALL, **more})
+
+
+@dataclass(frozen=True)
+class Case:
+    name: str
+    records: tuple[WeightRecord, ...]
+    expected: set[str]
+    status: str = "valid"
+    promise: WeightPromise | None = field(default_factory=lambda: WeightPromise(1, 1))
+    configuration: dict[str, Any] = field(default_factory=lambda: {"trainer": {"nnodes": 1}})
+    gap: Callable[[int], float] = lambda step: 0.001
+    state: RunState = RunState.FINISHED
+    dissent: bool = False
+
+
+_ASYNC = {"trainer": {"v1": {"trainer_mode": "separate_async"}}}
+_LORA = {"actor_rollout_ref": {"model": {"lora_rank": 8}}}
+TWO = WeightPromise(2, 2)
+CAUGHT = [
+    Case("never-moved", (trainer([0] * 11), engine([0] * 11)), {"RLX790"}, "invalid"),
+    Case("dead-from-step-5", (trainer(_STALE), engine(_STALE)), {"RLX790"}, "invalid"),
+    Case("dead-on-both-workers", (trainer([0] * 11), trainer([0] * 11, 1), engine([0] * 11)), {"RLX790"}, "invalid",
+         WeightPromise(2, 1)),
+    Case("adapters-that-never-moved", (trainer([0] * 11, names=_ADAPTERS + NAMES[:1]), engine([0] * 11)), {"RLX790"},
+         "invalid", configuration=_LORA),
+    Case("engine-keeps-the-base", (trainer(), engine([0] * 11)), {"RLX792"}, "invalid"),
+    Case("sync-dead-from-step-4", (trainer(), engine(_STALE)), {"RLX792"}, "invalid"),
+    Case("engine-without-steps", (trainer(), without_steps(engine(_STALE))), {"RLX792"}, "invalid"),
+    Case("engine-in-bfloat16", (trainer(), engine(_STALE, **_BFLOAT16)), {"RLX792"}, "invalid"),
+    Case("half-precision-that-drifts", (trainer(), engine(_STALE, **_HALF)), {"RLX792"}, "invalid",
+         gap=lambda step: 0.002 * (step - 4) ** 2),
+    Case("joined-tensors", (trainer(names=_PARTS), engine([0] * 11, names=_FUSED)), {"RLX792"}, "invalid"),
+    Case("adapters-not-merged", (trainer(names=_ADAPTERS + NAMES[:1]), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
+         {"RLX792"}, "invalid", configuration=_LORA),
+    Case("one-replica-in-two", (trainer(), trainer(worker=1), engine(), engine(_STALE, 1)), {"RLX792", "RLX797"},
+         "invalid", TWO, dissent=True),
+    Case("other-weights-in-one-replica", (trainer(), trainer(worker=1), engine(), engine([*range(10), 99], 1)),
+         {"RLX797"}, "unverified", TWO, dissent=True),
+    Case("other-weights-on-the-way", (trainer(), engine([*range(10), 99])), {"RLX794"}, "unverified", dissent=True),
+    Case("too-few-syncs", (trainer(), engine(range(6))), {"RLX795"}, "invalid"),
+    Case("a-trainer-that-never-sends", (trainer([0]), engine([0])), {"RLX795"}, "invalid"),
+    Case("silent", (), {"RLX796"}, "unverified"),
+    Case("engine-silent", (trainer(),), {"RLX796"}, "unverified"),
+    Case("one-worker-silent", (trainer(), engine()), {"RLX796"}, "unverified", WeightPromise(2, 1)),
+    Case("lines-lost", (trainer(lost=1), engine()), {"RLX796"}, "unverified"),
+]  # fmt: skip
+LEFT_ALONE = [
+    Case("sound", (trainer(), engine()), set()),
+    Case("two-workers", (trainer(), trainer(worker=1), engine(), engine(replica=1)), set(), promise=TWO),
+    Case("sound-in-bfloat16", (trainer(), engine(**_BFLOAT16)), set()),
+    Case("not-promised", (), set(), promise=None),
+    Case("one-worker-of-two-moves", (trainer([0] * 11), trainer(worker=1), engine()), set(),
+         promise=WeightPromise(2, 1)),
+    Case("no-gradient-and-no-update", (moving(trainer(_STALE), 0), engine(_STALE)), set()),
+    Case("four-updates", (trainer([0] * 5 + list(range(1, 7))), engine([0] * 5 + list(range(1, 7)))), set()),
+    Case("norm-too-small-for-bfloat16", (trainer(), only_norm(engine([0] * 11))), {"RLX793"}),
+    Case("half-precision", (trainer(), engine(_STALE, **_HALF)), {"RLX793"}),
+    Case("other-tensors", (trainer(names=_PARTS), engine(_STALE)), set()),
+    Case("not-able", (WeightRecord("", "weights-a-1.jsonl", failed="no such place"),), {"RLX798"}),
+    Case("warms-up-its-critic", (trainer(range(8)), engine(range(8))), set(), promise=WeightPromise(1, 1, False)),
+    Case("asynchronous", (trainer(), engine([0] * 11)), set(), configuration=_ASYNC),
+    Case("still-running", (), set(), state=RunState.RUNNING),
+]  # fmt: skip
+
+
+def verdict_of(case: Case, rules: int = 3) -> Verdict:
+    metrics = {step: {"actor/grad_norm": 1.0, "actor/lr": 1e-4, GAP: case.gap(step)} for step in range(1, STEPS + 1)}
+    expectations = Expectations(STEPS, (), False, None, 1, "auto", None, False, weights=case.promise)
+    evidence = Evidence(metrics=metrics, weights=case.records, backend="verl")
+    setup = Setup(configuration=case.configuration)
+    return judge(evidence, expectations, case.state, arm="main", setup=setup, rules=rules)
+
+
+@pytest.mark.parametrize("case", [*CAUGHT, *LEFT_ALONE], ids=lambda case: case.name)
+def test_records_of_the_weights(case: Case) -> None:
+    verdict = verdict_of(case)
+    found = {finding.id for finding in verdict.findings if finding.id in ID}
+    assert found == case.expected, verdict.sentence
+    if case.expected & {finding.id for finding in verdict.findings}:
+        assert all(finding.message for finding in verdict.findings)
+    charged = {"invalid": "invalid", "unverified": "unverified"}.get(case.status)
+    assert charged is None or verdict.status == charged, verdict.sentence
+    assert charged is not None or not {"invalid", "unverified"} & {verdict.status}, verdict.sentence
+    assert verdict.dissent == case.dissent
+
+
+@pytest.mark.parametrize("case", CAUGHT, ids=lambda case: case.name)
+def test_earlier_rules_know_nothing_of_them(case: Case) -> None:
+    assert not ID & {finding.id for finding in verdict_of(case, rules=2).findings}
