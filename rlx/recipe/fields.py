@@ -39,10 +39,14 @@ def _check_host_path(path: str) -> str:
     return path
 
 
+# What a recipe may switch off in rlx's own payload (rlx/payload/rlx_weights.py).
+_SWITCHES = frozenset({"RLX_WEIGHT_RECORDS"})
+
+
 def _check_variable(name: str) -> str:
     if not re.fullmatch(_VARIABLE_PATTERN, name):
         raise refuse(f"{mask(name)!r} is no name of an environment variable (letters, digits and '_')")
-    if name.startswith("RLX_"):
+    if name.startswith("RLX_") and name not in _SWITCHES:
         raise refuse(f"{name}: names that start with RLX_ belong to rlx")
     return name
 

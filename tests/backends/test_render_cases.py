@@ -157,13 +157,14 @@ HOOKS = {
     *("rlx_verl_hook.py", "rlx_verl_hook_061.py", "rlx_verl_hook_points.py", "rlx_verl_hook_probe.py"),
     "rlx_verl_hook_sync.py",
 }
+WEIGHTS = {"rlx_weights.py", "rlx_verl_weights.py"}
 
 
 @pytest.mark.parametrize(
     ("name", "payload"),
     [
         ("npu-aqn-builtin", {"provenance.py", "provenance_weights.py"}),
-        ("npu-aqn-payload", {"provenance.py", "provenance_weights.py", "aqn.json"} | AQN_MODULES | HOOKS),
+        ("npu-aqn-payload", {"provenance.py", "provenance_weights.py", "aqn.json"} | AQN_MODULES | HOOKS | WEIGHTS),
         ("cuda-lora-reward-file", {"provenance.py", "provenance_weights.py", "score.py"}),
         (
             "cpu-aqn-payload",
@@ -176,7 +177,8 @@ HOOKS = {
                 "rlx_verl_cpu_rollout.py",
             }
             | {f"rlx_verl_cpu_{part}.py" for part in ("replay", "sampling", "trainer", "weights")}
-            | AQN_MODULES,
+            | AQN_MODULES
+            | WEIGHTS,
         ),
     ],
 )
@@ -195,7 +197,7 @@ def test_the_settings_of_the_noise_are_those_of_the_recipe() -> None:
         "epoch_steps": 58, "layer_types": ["rmsnorm"], "targets": "auto", "exclude": ["model.norm"],
         "multipliers": {"layers.0.": 0.5}, "seed": 1, "validation_noise": False,
     }  # fmt: skip
-    assert launch.env["VERL_USE_EXTERNAL_MODULES"] == "mine,rlx_verl_hook"
+    assert launch.env["VERL_USE_EXTERNAL_MODULES"] == "mine,rlx_verl_hook,rlx_verl_weights"
 
 
 @pytest.mark.parametrize(("name", "content"), [("gone.py", None), ("binary.py", b"\xff\xfe"), ("provenance.py", b"")])

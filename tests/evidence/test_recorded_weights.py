@@ -64,6 +64,7 @@ _HALF = {"dtypes": ("float16",) * 3}
 _FUSED = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.qkv_proj.weight", "model.norm.weight")
 _PARTS = tuple(f"model.layers.1.self_attn.{part}_proj.weight" for part in "qkv")
 _ADAPTERS = tuple(f"base_model.model.model.layers.1.self_attn.q_proj.lora_{part}.default.weight" for part in "AB")
+_APART = "model.layers.1.self_attn.qkv_proj.base_layer.weight"
 _STALE = [0, 1, 2, 3, *[4] * 7]
 _SMALL = {"names": NAMES[:1], "shapes": WHOLE[:1], "whole": WHOLE[:1], "dtypes": ("bfloat16",)}
 
@@ -129,6 +130,12 @@ LEFT_ALONE = [
     Case("norm-too-small-for-bfloat16", (trainer(), only_norm(engine([0] * 11))), {"RLX793"}),
     Case("half-precision", (trainer(), engine(_STALE, **_HALF)), {"RLX793"}),
     Case("other-tensors", (trainer(names=_PARTS), engine(_STALE)), set()),
+    Case("adapters-kept-apart",
+         (trainer(names=_ADAPTERS + NAMES[:1]), engine([0] * 11, names=(_APART, *NAMES[1:]))), set(),
+         configuration=_LORA),
+    Case("eight-bits", (trainer(), engine(_STALE, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
+         configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},
+         gap=lambda step: 0.002 * (step - 4) ** 2),
     Case("not-able", (WeightRecord("", "weights-a-1.jsonl", failed="no such place"),), {"RLX798"}),
     Case("warms-up-its-critic", (trainer(range(8)), engine(range(8))), set(), promise=WeightPromise(1, 1, False)),
     Case("asynchronous", (trainer(), engine([0] * 11)), set(), configuration=_ASYNC),

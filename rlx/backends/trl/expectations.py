@@ -7,11 +7,12 @@ payload/rlx_trl_records.py asks for it.
 from __future__ import annotations
 
 from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.weights import is_recorded
 from rlx.backends.trl.arguments import Rendering
 from rlx.backends.trl.correction import correction_of
 from rlx.backends.trl.noise import schedule, watch
 from rlx.errors import UsageError
-from rlx.plan import Expectations
+from rlx.plan import Expectations, WeightPromise
 
 
 def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
@@ -30,7 +31,16 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
         reports_probability_gap=True,
         correction=correction_of(settings),
         watch=watch(rendering, total),
+        weights=_weights(rendering, settings),
     )
+
+
+def _weights(rendering: Rendering, settings: EffectiveSettings) -> WeightPromise | None:
+    """One process trains and generates. With a generation for several steps, by `overrides`, it syncs less often."""
+    if not is_recorded(rendering.recipe.env):
+        return None
+    passes, every = settings.get("gradient_accumulation_steps"), settings.get("steps_per_generation")
+    return WeightPromise(1, 1, syncs_each_step=passes == every and settings.get("num_iterations") == 1)
 
 
 def _count(settings: EffectiveSettings, key: str) -> int:

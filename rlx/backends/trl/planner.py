@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files, training_outputs
+from rlx.backends.shared.weights import weight_files
 from rlx.backends.trl.arguments import Rendering, chosen, settings_of
 from rlx.backends.trl.checks import rendering_of
 from rlx.backends.trl.engine_arguments import engine_arguments
@@ -17,7 +18,7 @@ from rlx.backends.trl.expectations import expectations
 from rlx.backends.trl.noise import noise_files
 from rlx.backends.trl.script import Script, render
 from rlx.errors import UsageError
-from rlx.plan import Installation, LaunchPlan, PlannedFile, Site
+from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.plan.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
@@ -40,16 +41,24 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
         command=(script.python, "-u", f"{PAYLOAD_DIR}/{PROGRAM}"),
         env=script.env,
         script=render(script),
-        files=tuple(_files(rendering, promised.total_steps or 0)),
+        files=tuple(_files(rendering, promised)),
         promised=promised,
         devices=1,
     )
     return launch_plan(resolved, site, launch)
 
 
-def _files(rendering: Rendering, total: int) -> Iterator[PlannedFile]:
+def _files(rendering: Rendering, promised: Expectations) -> Iterator[PlannedFile]:
     recipe = rendering.recipe
-    own = (*modules("provenance"), *modules(_PAYLOAD, payload_folder("trl")), *noise_files(rendering, total))
+    noise = tuple(noise_files(rendering, promised.total_steps or 0))
+    carried = {file.path for file in noise}
+    weights = weight_files() if promised.weights is not None else ()
+    own = (
+        *modules("provenance"),
+        *modules(_PAYLOAD, payload_folder("trl")),
+        *noise,
+        *(file for file in weights if file.path not in carried),
+    )
     yield from own
     if recipe.eval.post is None:  # else it comes along with that
         yield program(_ROWS)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from rlx_trl_engine import Engine, OwnModel
 from rlx_trl_rollout import Rollout, injector_of_run
+from rlx_trl_weights import ServedWeights, TrainedWeights, recorders_of_run
 from trl import GRPOTrainer
 
 
@@ -22,7 +23,12 @@ class WitnessTrainer(GRPOTrainer):
     def __init__(self, log_prob_batch: int, **settings: Any) -> None:
         super().__init__(**settings)
         self._log_prob_batch = log_prob_batch
-        self._rollout = Rollout(self._engine(), injector_of_run())
+        engine = self._engine()
+        self._rollout = Rollout(engine, injector_of_run())
+        trained, served = recorders_of_run()
+        self._model_that_serves, self._served = engine.model, ServedWeights(served)
+        if trained is not None:
+            self.add_callback(TrainedWeights(trained))
 
     def _engine(self) -> Engine:
         if not self.use_vllm:
@@ -36,12 +42,14 @@ class WitnessTrainer(GRPOTrainer):
         if self.use_vllm:
             self.vllm_generation.sync_weights()
         self._rollout.look("rollout", self.state.global_step + 1)
+        self._served.served(self._model_that_serves, self.state.global_step)
 
     def _generate_single_turn(self, *arguments: Any, **options: Any) -> Any:
         step = self.state.global_step
         phase, at = ("rollout", step + 1) if self.model.training else ("validation", step)
         with self._rollout.serves(phase, at) as answered:
             completion_ids, log_probs = super()._generate_single_turn(*arguments, **options)
+        self._served.served(self._model_that_serves, step)
         return completion_ids, answered.log_probs(completion_ids) if log_probs is None else log_probs
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:

@@ -4,7 +4,7 @@
 # shellcheck disable=SC2016
 set -euo pipefail
 
-export VERL_USE_EXTERNAL_MODULES=rlx_verl_cpu
+export VERL_USE_EXTERNAL_MODULES=rlx_verl_cpu,rlx_verl_weights
 export VERL_PLATFORM=cpu
 export OMP_NUM_THREADS=1
 export TQ_NUM_THREADS=1

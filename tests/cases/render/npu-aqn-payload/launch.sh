@@ -15,7 +15,7 @@ export HCCL_HOST_SOCKET_PORT_RANGE=auto
 export HCCL_NPU_SOCKET_PORT_RANGE=auto
 export HCCL_CONNECT_TIMEOUT=1800
 export VLLM_ASCEND_ENABLE_NZ=0
-export VERL_USE_EXTERNAL_MODULES=mine,rlx_verl_hook
+export VERL_USE_EXTERNAL_MODULES=mine,rlx_verl_hook,rlx_verl_weights
 export PATH=/opt/tools:"$PATH"
 export PATH='/opt/my python/bin':"$PATH"
 # Ray and HCCL open many files: as many as 65535 where the limit is lower and may be raised.
