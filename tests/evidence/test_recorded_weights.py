@@ -11,7 +11,7 @@ import pytest
 
 from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
-from rlx.evidence.traces import Setup
+from rlx.evidence.traces import Setup, Shown
 from rlx.plan import Expectations, NoiseProcess, RunState, WeightPromise
 
 STEPS = 10
@@ -95,7 +95,7 @@ CAUGHT = [
     Case("dead-from-step-5", (trainer(_STALE), engine(_STALE)), {"RLX790"}, "invalid"),
     Case("dead-on-both-workers", (trainer([0] * 11), trainer([0] * 11, 1), engine([0] * 11)), {"RLX790"}, "invalid",
          WeightPromise(2, 1)),
-    Case("adapters-that-never-moved", (trainer([0] * 11, names=_ADAPTERS + NAMES[:1]), engine([0] * 11)), {"RLX790"},
+    Case("adapters-that-never-moved", (trainer([0] * 11, names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11)), {"RLX790"},
          "invalid", configuration=_LORA),
     Case("engine-keeps-the-base", (trainer(), engine([0] * 11)), {"RLX792"}, "invalid"),
     Case("sync-dead-from-step-4", (trainer(), engine(_STALE)), {"RLX792"}, "invalid"),
@@ -104,8 +104,8 @@ CAUGHT = [
     Case("half-precision-that-drifts", (trainer(), engine(_STALE, **_HALF)), {"RLX792"}, "invalid",
          gap=lambda step: 0.002 * (step - 4) ** 2),
     Case("joined-tensors", (trainer(names=_PARTS), engine([0] * 11, names=_FUSED)), {"RLX792"}, "invalid"),
-    Case("adapters-not-merged", (trainer(names=_ADAPTERS + NAMES[:1]), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
-         {"RLX792"}, "invalid", configuration=_LORA),
+    Case("adapters-not-merged", (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
+         {"RLX792"}, "invalid", configuration=_LORA, gap=lambda step: 0.001 * step),
     Case("one-replica-in-two", (trainer(), trainer(worker=1), engine(), engine(_STALE, 1)), {"RLX792", "RLX797"},
          "invalid", TWO, dissent=True),
     Case("other-weights-in-one-replica", (trainer(), trainer(worker=1), engine(), engine([*range(10), 99], 1)),
@@ -131,7 +131,10 @@ LEFT_ALONE = [
     Case("half-precision", (trainer(), engine(_STALE, **_HALF)), {"RLX793"}),
     Case("other-tensors", (trainer(names=_PARTS), engine(_STALE)), set()),
     Case("adapters-kept-apart",
-         (trainer(names=_ADAPTERS + NAMES[:1]), engine([0] * 11, names=(_APART, *NAMES[1:]))), set(),
+         (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_APART, *NAMES[1:]))), set(),
+         configuration=_LORA),
+    Case("adapters-lost-in-bfloat16",
+         (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))), {"RLX793"},
          configuration=_LORA),
     Case("eight-bits", (trainer(), engine(_STALE, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
          configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},
@@ -167,3 +170,31 @@ def test_records_of_the_weights(case: Case) -> None:
 @pytest.mark.parametrize("case", CAUGHT, ids=lambda case: case.name)
 def test_earlier_rules_know_nothing_of_them(case: Case) -> None:
     assert not ID & {finding.id for finding in verdict_of(case, rules=2).findings}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "records", "shown"),
+    [
+        ("rollout.dtype", "float32", (engine(),), Shown.SHOWN),
+        ("rollout.dtype", "bfloat16", (engine(),), Shown.CONTRADICTED),
+        ("rollout.dtype", "bfloat16", (engine(dtypes=("float32", "bfloat16", "bfloat16")),), Shown.SHOWN),
+        ("rollout.dtype", "bfloat16", (trainer(),), Shown.COMPOSED),
+        ("model.lora_rank", 8, (trainer(lora_rank=8),), Shown.SHOWN),
+        ("model.lora_rank", 8, (trainer(lora_rank=16),), Shown.CONTRADICTED),
+        ("model.lora_rank", 8, (trainer(),), Shown.CONTRADICTED),
+        ("model.lora_rank", 0, (trainer(lora_rank=8),), Shown.CONTRADICTED),
+        ("model.lora_rank", 0, (trainer(),), Shown.SHOWN),
+        ("model.lora_rank", 8, (trainer(names=("model.layers.1._flat_param",)),), Shown.COMPOSED),
+        ("model.lora_rank", 8, (engine(),), Shown.COMPOSED),
+    ],
+)
+def test_precision_and_adapters_show_in_them(
+    key: str, value: object, records: tuple[WeightRecord, ...], shown: Shown
+) -> None:
+    section, name = key.split(".")
+    configuration = {"actor_rollout_ref": {section: {name: value}}}
+    verdict = verdict_of(Case("", records, set(), promise=None, configuration=configuration))
+    wanted = "model.dtype" if section == "rollout" else "model.lora"
+    (trace,) = (trace for trace in verdict.traces if trace.key == wanted)
+    assert trace.shown is shown, trace
+    assert (shown is Shown.CONTRADICTED) == ("RLX646" in {finding.id for finding in verdict.findings})

@@ -12,6 +12,7 @@ from statistics import median
 
 from rlx.backends.verl.log import learning_rate
 from rlx.evidence.modes import ALL_MODES, Mode
+from rlx.evidence.run_evidence import SERVED, TRAINED
 from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
 from rlx.evidence.verdict import at_steps
 
@@ -22,6 +23,7 @@ _TOKENS, _PROMPTS, _ANSWERS = "perf/total_num_tokens", "prompt_length/mean", "re
 _LONGEST_ANSWER, _LONGEST_PROMPT = "response_length/max", "prompt_length/max"
 _HIGHEST_ADVANTAGE = "critic/advantages/max"
 _EPOCH = "training/epoch"
+_LORA_RANKS = ("actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.rank")
 _SLACK_OF_TOKENS = 0.02
 _SYNCHRONOUS_ONLY = frozenset({Mode.LORA, Mode.MOE, Mode.RESUMED, Mode.QUANTISED_ROLLOUT, Mode.DYNAMIC_BATCHES})
 _STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS}
@@ -145,6 +147,35 @@ def _filtered_groups(given: TraceInput) -> Reading:
     return COMPOSED_ONLY
 
 
+def _dtype(given: TraceInput) -> Reading:
+    """Single tensors may be kept in another precision, such as those of a router."""
+    planned = given.value(f"{_ROLLOUT}.dtype")
+    found = {dtype for record in given.evidence.weights if record.role == SERVED for dtype in record.dtypes}
+    if not isinstance(planned, str) or planned == "auto" or not found:
+        return COMPOSED_ONLY
+    if planned not in found:
+        words = f"the weights of the engine are {' and '.join(sorted(found))}, and {_ROLLOUT}.dtype is {planned}"
+        return Reading(Shown.CONTRADICTED, words)
+    return Reading(Shown.SHOWN, f"the weights of the engine are {planned}")
+
+
+def _lora(given: TraceInput) -> Reading:
+    """FSDP 1 joins the parameters of a layer, and hides the names of adapters."""
+    planned = max(given.number(key) or 0 for key in _LORA_RANKS)
+    records = [
+        record
+        for record in given.evidence.weights
+        if record.role == TRAINED and record.names and not any("_flat_param" in name for name in record.names)
+    ]
+    if not records or given.value("actor_rollout_ref.model.lora_adapter_path"):
+        return COMPOSED_ONLY
+    found = records[0].lora_rank or 0
+    if found != planned:
+        shown = f"has adapters of rank {found}" if found else "has no adapters"
+        return Reading(Shown.CONTRADICTED, f"the trainer {shown}, and the rank that is set is {planned:g}")
+    return Reading(Shown.SHOWN, f"the trainer has adapters of rank {found}" if found else "the trainer has no adapters")
+
+
 TRACES = (
     Trace(
         learning_rate.KEYS,
@@ -165,5 +196,7 @@ TRACES = (
     Trace(("train.epochs",), _EPOCH, _epochs, _STEP_BY_STEP),
     Trace(("overrides.algorithm.filter_groups",), "train/num_gen_batches", _filtered_groups, ALL_MODES),
     *RECORDED,
+    Trace(("model.dtype",), "the records of the engine's weights", _dtype, ALL_MODES - {Mode.QUANTISED_ROLLOUT}),
+    Trace(("model.lora",), "the records of the trainer's weights", _lora, ALL_MODES),
 )
-"""No metric of verl tells clipping, the entropy coefficient, the temperature, the aggregation of the loss or LoRA."""
+"""No metric of verl tells clipping, the entropy coefficient, the temperature or the aggregation of the loss."""
