@@ -1,4 +1,4 @@
-"""What a plan promises of the records of a run's weights (rlx/payload/rlx_weights.py)."""
+"""Describe the records of its weights that a plan expects of a run (rlx/payload/rlx_weights.py)."""
 
 from __future__ import annotations
 

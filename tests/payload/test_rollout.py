@@ -69,7 +69,7 @@ def aqn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def events(folder: Path) -> list[tuple[str, int, float]]:
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("aqn-*")
     lines = [line for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if line["kind"] == "noise"]
     return [(line["phase"], line["step"], line["sigma"]) for line in lines]
 
@@ -151,7 +151,7 @@ def test_a_sync_after_step_s_serves_step_s_plus_1_and_validation_is_clean(make_s
 
 
 def probes(folder: Path) -> list[dict[str, Any]]:
-    (file,) = folder.iterdir()
+    (file,) = folder.glob("aqn-*")
     return [line for line in map(json.loads, file.read_text(encoding="utf-8").splitlines()) if line["kind"] == "probe"]
 
 
