@@ -51,8 +51,8 @@ def compare(
     Values meet at the last step at which all runs were validated; a peak is shown and never used. Runs of a registered
     experiment first answer its question, once all of them are in. Exit code: 0 the claim may be reported as it is
     worded: all runs are valid and comparable · 11 a run has not finished, or a registered one is missing · 14 it may
-    not: a run is invalid, incomplete, contradicted by its own evidence or unverified, the runs are not comparable, or
-    the registered question has no answer.
+    not: a run is invalid, incomplete, contradicted by its own evidence or unverified, the runs are not comparable, the
+    control collapsed, or the registered question has no answer.
     """
     from rlx.api.comparing import compare_named
     from rlx.api.selection import open_index

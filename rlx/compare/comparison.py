@@ -10,8 +10,9 @@ from rlx.compare.align import StepRow, last_common_step
 from rlx.compare.assemble import Runs, arm_differences, compared_arms
 from rlx.compare.before_training import BEFORE, before_training
 from rlx.compare.compared_arms import ComparedArm, same_seed
-from rlx.compare.comparison_values import Comparison, Contrast, Pair
+from rlx.compare.comparison_values import COLLAPSED, Comparison, Contrast, Pair
 from rlx.compare.duplicate_runs import copies
+from rlx.compare.equal_runs import EqualRuns, equal_runs
 from rlx.compare.error_rates import holm
 from rlx.compare.evaluation_conditions import Measure
 from rlx.compare.findings import disputed_value, pair_findings
@@ -77,17 +78,25 @@ def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs,
     runs, labels = (*left, *right), [run.label for run in (*control.runs, *treatment.runs)]
     is_result = metric in {run.core_metric for run in (*control.runs, *treatment.runs)}
     measure = Measure(metric, is_result, graded_apart(runs))
+    found = copies(runs, labels)
     return Pair(
         control,
         treatment,
         metric,
         last_common_step(control.series, treatment.series),
         arm_differences(left, right),
-        copies(runs, labels),
+        found,
         same_validation_items(*same_seed(left, right)),
         measure,
         unrecorded(runs, labels, measure),
+        equal=_equal(runs, labels, found),
     )
+
+
+def _equal(runs: Runs, labels: Sequence[str], found: Sequence[tuple[str, str]]) -> tuple[EqualRuns, ...]:
+    """The runs that trained alike, without those that are known to be one."""
+    known = set(found)
+    return tuple(pair for pair in equal_runs(runs, labels) if (pair.one, pair.two) not in known)
 
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
@@ -99,7 +108,7 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
         findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))
     rules = min(run.verdict.rules for run in pair.runs)
     findings = tuple(finding for finding in findings if is_made(finding.id, rules))
-    comparable = not any(finding.severity is Severity.ERROR for finding in findings)
+    comparable = not any(finding.severity is Severity.ERROR or finding.id == COLLAPSED for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, not_binary, matched)
     return Contrast(

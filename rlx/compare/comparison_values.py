@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.equal_runs import EqualRuns
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.left_out import LeftOut
@@ -18,15 +19,18 @@ from rlx.errors import ExitCode
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
 
+COLLAPSED = "RLX931"
+"""The finding that the control collapsed before the step that is compared."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
 
-    `copies`: labels of two runs that are one run. `same_items`: it is known that both checkpoints were validated on
-    the same items, so that n of one is n of the other. `unrecorded`: what runs, by their labels, did not record of
-    their evaluation. `measure` says which differences are of the evaluation. `withheld`: why no test is shown yet,
-    whatever the runs are; "" where one may be.
+    `copies`: labels of two runs that are one run. `equal`: others that trained alike. `same_items`: it is known that
+    both checkpoints were validated on the same items, so that n of one is n of the other. `unrecorded`: what runs, by
+    their labels, did not record of their evaluation. `measure` says which differences are of the evaluation.
+    `withheld`: why no test is shown yet, whatever the runs are; "" where one may be.
     """
 
     control: ComparedArm
@@ -39,6 +43,7 @@ class Pair:
     measure: Measure = field(default_factory=lambda: Measure(""))
     unrecorded: Mapping[Condition, tuple[str, ...]] = field(default_factory=dict)
     withheld: str = ""
+    equal: tuple[EqualRuns, ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -130,6 +135,11 @@ class Contrast:
         return not self.errors and all(arm.finished and not arm.struck for arm in (control, treatment))
 
     @property
+    def is_of_collapse(self) -> bool:
+        """Tell whether it is the difference from a control that collapsed."""
+        return any(finding.id == COLLAPSED for finding in self.findings)
+
+    @property
     def objection(self) -> str:
         """The word that strikes a difference which is none of the treatment's; "" where nothing forbids to compare."""
         return "not comparable" if self.errors else ""
@@ -191,7 +201,8 @@ class Comparison:
     def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
         """The exit code of `rlx compare` and `rlx report`; what cannot be mended by waiting comes first.
 
-        `allow_unverified`: whether runs of which nothing worse is known than that they are unverified are accepted.
+        `allow_unverified`: whether runs of which nothing worse is known than that they are unverified are accepted,
+        and a control that collapsed.
         """
         if any(run.struck for run in self.runs) or any(contrast.errors for contrast in self.contrasts):
             return ExitCode.NOT_VERIFIED
@@ -200,7 +211,8 @@ class Comparison:
             return ExitCode.NOT_VERIFIED
         if self.interim or self.withheld or (registered and registered.is_open):
             return ExitCode.NOT_FINISHED
-        return ExitCode.OK if self.verified or allow_unverified else ExitCode.NOT_VERIFIED
+        is_sound = self.verified and not any(contrast.is_of_collapse for contrast in self.contrasts)
+        return ExitCode.OK if is_sound or allow_unverified else ExitCode.NOT_VERIFIED
 
     def difference_exclusions(self) -> tuple[str, ...]:
         """For each treatment the word that excludes a difference of its values from the control's; "" for none."""

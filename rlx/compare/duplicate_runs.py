@@ -17,7 +17,7 @@ _DECIMALS = 2
 
 def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """The pairs of labels whose runs have one record."""
-    times = [_step_seconds(run.evidence) for run in runs]
+    times = [step_seconds(run.evidence) for run in runs]
     return tuple(
         (labels[one], labels[two])
         for one, two in combinations(range(len(runs)), 2)
@@ -30,7 +30,7 @@ def _have_one_log(one: JudgedRun, two: JudgedRun) -> bool:
     return bool(digests) and digests == two.provenance.get("logs")
 
 
-def _step_seconds(evidence: Evidence) -> Mapping[str, Column]:
+def step_seconds(evidence: Evidence) -> Mapping[str, Column]:
     """The columns of a run that say how long its steps took, by their names."""
     found = {key: column(evidence, key) for key in names_of(Role.STEP_SECONDS, evidence.backend)}
     return {key: times for key, times in found.items() if times.steps}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from rlx.compare.compared_arms import ComparedArm
-from rlx.compare.comparison_values import Pair
+from rlx.compare.comparison_values import COLLAPSED, Pair
 from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.difference_areas import Area
 from rlx.compare.evaluation_conditions import Condition
@@ -36,6 +36,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
         no_common_step,
         one_seed,
         unknown_evaluation,
+        control_collapsed,
     )
     return tuple(finding for check in checks for finding in check(pair))
 
@@ -138,6 +139,27 @@ def one_seed_words(pair: Pair) -> str:
     which = ["one seed per arm" if len(single) == 2 else f"one seed of {single[0]}"] if single else []
     which += [arm.repeats_words for arm in pair.arms if arm.repeats]
     return f"{'; '.join(which)}: nothing follows about the treatment ({pair.treatment.label})"
+
+
+def control_collapsed(pair: Pair) -> Iterator[Finding]:
+    """Warn of a difference from a training that failed. That of a treatment is what the treatment did."""
+    runs = pair.control.runs
+    fell = {
+        run.label: finding
+        for run in runs
+        for finding in run.verdict.findings
+        if finding.id == "RLX895" and pair.step is not None and (finding.step or 0) <= pair.step
+    }
+    if fell:
+        label, finding = next(iter(fell.items()))
+        which = f"{len(fell)} of {len(runs)} runs of the control collapsed, first {label}" if len(runs) > 1 else label
+        yield Finding(
+            COLLAPSED,
+            Severity.WARNING,
+            f"{which}: {finding.message}; the difference at step {pair.step} is that from a failed training",
+            "launch the control again, or name the collapse beside the difference",
+            step=finding.step,
+        )
 
 
 def disputed_value(pair: Pair) -> Iterator[Finding]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import Pair
+from rlx.compare.equal_runs import EqualRuns, Times
 from rlx.compare.evaluation_conditions import Measure
-from rlx.compare.findings import named
+from rlx.compare.findings import brief, named
 from rlx.plan import Finding, Severity
 
 
@@ -18,7 +19,51 @@ def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     checks = (same_seed_twice, seed_struck)
     of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
     repeats = (finding for arm in pair.arms for finding in seeds_not_shown(arm))
-    return (*unlike, *of_arms, *numbers_of_seeds(pair), *repeats)
+    return (*unlike, *of_arms, *numbers_of_seeds(pair), *repeats, *trained_alike(pair))
+
+
+def trained_alike(pair: Pair) -> Iterator[Finding]:
+    """Object to runs that are equal to the last digit, with the cause that their times and ids tell.
+
+    Runs of one seed may repeat each other on purpose: that they are no samples is said elsewhere (RLX908, RLX913).
+    """
+    arm_of = {run.label: arm for arm in pair.arms for run in arm.runs}
+    seed_of = {run.label: run.seed for run in pair.runs}
+    within = [equal for equal in pair.equal if arm_of[equal.one] is arm_of[equal.two]]
+    copied = [equal for equal in pair.equal if equal.times is not Times.OWN or (equal in within and equal.same_ids)]
+    if copied:
+        first = copied[0]
+        yield Finding(
+            "RLX928",
+            Severity.ERROR,
+            f"{first.one} and {first.two} are one run: {first.words}{_more(copied)}",
+            "find out which of the directories or logs holds the run that its name says, and launch the other again",
+        )
+    own = [equal for equal in pair.equal if equal not in copied]
+    seeds = [equal for equal in own if equal in within and seed_of[equal.one] != seed_of[equal.two]]
+    for arm in pair.arms:
+        alike = [equal for equal in seeds if arm_of[equal.one] is arm]
+        if alike and not arm.repeats:
+            labels = list(dict.fromkeys(label for equal in alike for label in (equal.one, equal.two)))
+            yield Finding(
+                "RLX929",
+                Severity.ERROR,
+                f"the seed has no effect in {arm.label}: {brief(', '.join(labels), 200)} count as one run, "
+                f"for {alike[0].words}, in times of their own",
+                "pass the seed to what draws the data and the answers, and launch the seeds again",
+            )
+    if across := [equal for equal in own if equal not in within]:
+        yield Finding(
+            "RLX930",
+            Severity.WARNING,
+            f"the treatment has no effect on the training: {across[0].one} and {across[0].two} are alike, for "
+            f"{across[0].words}, in times of their own{_more(across)}",
+            "check that the arm's keys change what they mean to (rlx show RECIPE)",
+        )
+
+
+def _more(found: Sequence[EqualRuns]) -> str:
+    return f"; and {len(found) - 1} more pairs" if len(found) > 1 else ""
 
 
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rlx.evidence.modes import Mode
-from rlx.evidence.run_evidence import Announcement, Evidence, NoiseEvent, Progress
+from rlx.evidence.run_evidence import Announcement, Evidence, LoggedFault, NoiseEvent, Progress
 from rlx.evidence.traces import Trace
 
 CLEAN, NOISY = "clean", "noisy"
@@ -30,7 +30,8 @@ class Role(StrEnum):
     shares of the answers, `FILTERED_GROUPS` counts the groups dropped for want of an advantage, `GENERATED_BATCHES`
     the batches that were generated to make up for them. `ZERO_ADVANTAGE_GROUPS`: the share of groups whose answers all
     got one reward, so that nothing is learned from them. `REFERENCE_KL`: of the actor from the reference model.
-    `DEVICE_MEMORY`: the most that a device held, in GiB.
+    `DEVICE_MEMORY`: the most that a device held, in GiB. `LOGGED_STEP` and `EPOCH`: the step and the epoch that a line
+    states beside its own step. `STALENESS`: mean number of updates by which the weights that answered were behind.
     """
 
     STEP_SECONDS = "step_seconds"
@@ -67,6 +68,9 @@ class Role(StrEnum):
     ZERO_ADVANTAGE_GROUPS = "zero_advantage_groups"
     REFERENCE_KL = "reference_kl"
     DEVICE_MEMORY = "device_memory"
+    LOGGED_STEP = "logged_step"
+    EPOCH = "epoch"
+    STALENESS = "staleness"
 
 
 class StepMetrics(NamedTuple):
@@ -102,7 +106,7 @@ class Resumed(NamedTuple):
     step: int
 
 
-LineSays = StepMetrics | Progress | TotalSteps | DataRows | DataLength | Resumed
+LineSays = StepMetrics | Progress | TotalSteps | DataRows | DataLength | Resumed | LoggedFault
 
 
 class Context(NamedTuple):

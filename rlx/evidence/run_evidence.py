@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
@@ -234,6 +235,35 @@ class BegunAttempt:
     first_step: int | None = None
 
 
+class AttemptTime(NamedTuple):
+    """How long an attempt lasted by the clock of its host, and by the times of its steps.
+
+    `begun` and `ended` are in seconds since 1970; None where they are not recorded. `seconds`: the sum over the `steps`
+    that it logged a time for.
+    """
+
+    attempt: int
+    begun: float | None
+    ended: float | None
+    steps: int
+    seconds: float
+
+
+class FaultKind(StrEnum):
+    """What a line of the log says that went wrong while the training went on."""
+
+    REWARD = "reward"
+    OPTIMIZER = "optimizer"
+
+
+class LoggedFault(NamedTuple):
+    """A fault that the log names, how many times, and the first line of it."""
+
+    kind: FaultKind
+    count: int
+    first: str
+
+
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """Two sources, or two lines of one source, give one metric of one step different values."""
@@ -260,6 +290,7 @@ class Evidence:
     `memory_kills`: the attempts during which the kernel ended processes for want of memory.
     `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
     `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
+    `times`: of the attempts that ended. `faults`: those that the log names though the training went on.
     `setting_mismatches`: in words, which settings of the plan the engine composed with another value.
     `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
     still be written to, or nothing was kept of them. What was added later is not in it.
@@ -288,6 +319,8 @@ class Evidence:
     begun: tuple[BegunAttempt, ...] = ()
     reconfigured: tuple[str, ...] = ()
     setting_mismatches: tuple[str, ...] = ()
+    times: tuple[AttemptTime, ...] = ()
+    faults: tuple[LoggedFault, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

@@ -33,4 +33,5 @@ def judge_unplanned(
     worst, far, seen = charges[0], reached(evidence, expectations), noise_seen(evidence)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
     sentence += "" if far in sentence else f"; {far}"
-    return Verdict(worst.status, tuple(charge.finding for charge in charges), sentence, seen.cell, rules=rules)
+    findings, disputed = tuple(charge.finding for charge in charges), any(charge.dissent for charge in charges)
+    return Verdict(worst.status, findings, sentence, seen.cell, disputed, rules)

@@ -18,5 +18,6 @@ def reportable_exit(found: Compared | Uncompared, allow_unverified: bool) -> typ
 
     code = found.outcome(allow_unverified=allow_unverified)
     if code is not ExitCode.OK and found.outcome(allow_unverified=True) is ExitCode.OK:
-        narrate(f"exit code {code:d}: runs are unverified, and nothing else forbids to report; --allow-unverified: 0")
+        why = "runs are unverified, or the control collapsed"
+        narrate(f"exit code {code:d}: {why}, and nothing else forbids to report; --allow-unverified: 0")
     return typer.Exit(code)

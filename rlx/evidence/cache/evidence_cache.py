@@ -10,6 +10,7 @@ import json
 import types
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from enum import StrEnum
 from functools import cache
 from operator import attrgetter
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -90,6 +91,8 @@ def _typed(hint: Any, data: Any) -> Any:
         return tuple(_typed(kind, item) for kind, item in zip(kinds, data, strict=True))
     if origin is not None:
         return {key: _typed(arguments[1], item) for key, item in data}
+    if issubclass(hint, StrEnum):
+        return hint(data)
     if is_dataclass(hint) or issubclass(hint, tuple):
         return hint(*(_typed(kind, item) for kind, item in zip(_hints(hint).values(), data, strict=True)))
     return data

@@ -18,6 +18,7 @@ from rlx.plan.run_dir import (
     LINEAGE_FILE,
     LOG_FILE,
     METRICS_FILE,
+    PROVENANCE_FILE,
     STATE_DIR,
     USAGE_FILE,
     VALIDATION_DIR,
@@ -27,7 +28,7 @@ _FORMAT = 3
 """To be changed with the form in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""
-_FILES = (LINEAGE_FILE, LOG_FILE, METRICS_FILE, USAGE_FILE, f"{STATE_DIR}/{EXIT_FILE}")
+_FILES = (LINEAGE_FILE, LOG_FILE, METRICS_FILE, PROVENANCE_FILE, USAGE_FILE, f"{STATE_DIR}/{EXIT_FILE}")
 _FOLDERS = (EVENTS_DIR, VALIDATION_DIR)
 
 

@@ -69,8 +69,9 @@ def _fractions(evidence: Evidence, expectations: Expectations, rows: int) -> Ite
     if metric is None or not _is_mean_of_answers(metric):
         return
     answers, values = rows * samples(metric), finite(series(evidence, metric))
-    # verl <= 0.4.1 prints three decimals only; a lone 0.796 among longer values is no rounded one.
-    rounded = all(value == round(value, 3) for value in values.values())
+    # verl <= 0.4.1 prints three decimals only; a lone 0.796 among longer values of any metric is no rounded one.
+    logged = (*values.values(), *evidence.metrics.get(evidence.last_step, {}).values())
+    rounded = all(value == round(value, 3) for value in logged if math.isfinite(value))
     odd = [step for step, value in values.items() if not _is_share(value, answers, rounded)]
     message = f"{metric} at {at_steps(odd)} is no multiple of 1/{answers}"
     if not odd:

@@ -13,22 +13,25 @@ from functools import partial
 from operator import gt, lt
 from statistics import median
 
-from rlx.evidence.diagnosis.trend import first, last, lasting, medians
+from rlx.evidence.diagnosis.trend import WINDOW, first, last, lasting, medians
 from rlx.evidence.grammars import grammars, names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import core_keys, finite, metric_names, metric_of, series
 from rlx.evidence.run_evidence import Evidence
+from rlx.evidence.verdict import counted, percent
 from rlx.plan import Finding, Severity
 
 # A mean KL per token beyond these is nonsense in any estimator: the policies have nothing in common any more. The
 # larger one is for a run that shows one step only.
 _KL_LARGE = 10.0
 _KL_NONSENSE = 50.0
+# Of the answers of a step: engines abort single ones, and a task may have an answer or two of any length.
+_ABORTED, _CUT = 0.25, 0.95
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
     """Warn of what went wrong, by step."""
-    rules = (_kl, _score, validation_collapses, _entropy, _length, _gradient)
+    rules = (_kl, _score, validation_collapses, _entropy, _length, _gradient, _unanswered)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 
 
@@ -168,3 +171,18 @@ def _gradient(evidence: Evidence) -> Iterator[Finding]:
                 "a lower learning rate, or stricter clipping",
                 grew,
             )
+
+
+def _unanswered(evidence: Evidence) -> Iterator[Finding]:
+    """Answers that never came to their end, from the first steps on: nothing changes, so that no trend shows it."""
+    for role, least, words, fix in (
+        (Role.ABORTED_SAMPLES, _ABORTED, "of the answers were aborted", "search the log for errors of the engine"),
+        (Role.CLIP_RATIO, _CUT, "of the answers were cut at the length limit", "a longer data.max_response_tokens"),
+    ):
+        name = metric_of(evidence, role)
+        shares = {step: value for step, value in finite(series(evidence, name)).items() if step > 0}
+        high = {step: value for step, value in shares.items() if value >= least}
+        early = sum(step in high for step in list(shares)[:WINDOW])
+        if len(shares) >= WINDOW and 2 * early > WINDOW and 2 * len(high) > len(shares):
+            message = f"{percent(median(high.values()))} {words} at {len(high)} of {counted(len(shares), 'step')}"
+            yield _warning("RLX755", f"{message} ({name})", fix, min(high))

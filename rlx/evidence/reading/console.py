@@ -14,9 +14,9 @@ from rlx.evidence.reading import aqn_lines
 from rlx.evidence.reading.noise_lines import NoiseLines
 from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
-from rlx.evidence.run_evidence import NoiseEvent, Progress, Totals
+from rlx.evidence.run_evidence import FaultKind, LoggedFault, NoiseEvent, Progress, Totals
 
-RULES = "console 3"
+RULES = "console 4"
 """To be changed with whatever makes this parser read the same bytes otherwise; the grammars have rules of their own."""
 
 # A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
@@ -78,6 +78,7 @@ class ConsoleParser:
         self._total_steps: int | None = None
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
+        self._faults: dict[str, LoggedFault] = {}
         self._readers = _readers(rows())
         self._scanner = LineScanner(self._readers.needles)
 
@@ -105,6 +106,7 @@ class ConsoleParser:
             "has_hole": self.has_hole,
             "progress": self.progress,
             "unproven": self.unproven,
+            "faults": list(self._faults.values()),
             "totals": [self._total_steps, self._rows, self._lengths],
         }
 
@@ -116,6 +118,12 @@ class ConsoleParser:
         self.unproven = state["unproven"]
         self._total_steps, rows, self._lengths = state["totals"]
         self._rows = (rows[0], rows[1]) if rows else None
+        self._faults = {kind: LoggedFault(FaultKind(kind), count, first) for kind, count, first in state["faults"]}
+
+    @property
+    def faults(self) -> tuple[LoggedFault, ...]:
+        """The faults that the log names, each kind once."""
+        return tuple(self._faults.values())
 
     @property
     def totals(self) -> Totals:
@@ -146,8 +154,15 @@ class ConsoleParser:
             self._total_steps = said.steps
         elif isinstance(said, DataRows):
             self._rows = said.training, said.validation
+        elif isinstance(said, LoggedFault):
+            self._faults[said.kind] = joined(self._faults.get(said.kind), said)
         elif isinstance(said, DataLength):
             self._lengths = [*(self._lengths[:-1] if said.filtered else self._lengths[:2]), said.rows]
         elif isinstance(said, Resumed):
             self.timeline.resume(said.step)
             self.noise_lines.forget_after(said.step)
+
+
+def joined(known: LoggedFault | None, later: LoggedFault) -> LoggedFault:
+    """Add the times of a fault of one kind; the line that came first is kept."""
+    return known._replace(count=known.count + later.count) if known else later

@@ -15,7 +15,8 @@ from rlx.evidence.cache.file_digest import digest_of
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
 from rlx.evidence.grammars import validation_prefixes
-from rlx.evidence.reading.console import ConsoleParser
+from rlx.evidence.reading.attempt_times import attempt_time
+from rlx.evidence.reading.console import ConsoleParser, joined
 from rlx.evidence.reading.lineages import read_lineage
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.noise_records import NoiseRecords, read_records
@@ -27,15 +28,18 @@ from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,
     Announcement,
+    AttemptTime,
     BegunAttempt,
     Disagreement,
     Evidence,
+    LoggedFault,
     NoiseEvent,
     Progress,
     Restart,
     Totals,
     WeightRecord,
 )
+from rlx.evidence.step_times import step_times
 from rlx.plan.lineage import Lineage
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
@@ -101,6 +105,8 @@ class _Attempt:
     kills: MemoryKills | None = None
     lineage: Lineage | None = None
     weights: tuple[WeightRecord, ...] = ()
+    faults: tuple[LoggedFault, ...] = ()
+    time: AttemptTime | None = None
 
     @property
     def resumed_at(self) -> int | None:
@@ -121,8 +127,13 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     read = _merge(
         number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
     )
-    weights = read_weights(folder / EVENTS_DIR, number)
-    return replace(read, kills=read_kills(folder, number), lineage=read_lineage(folder, number), weights=weights)
+    return replace(
+        read,
+        kills=read_kills(folder, number),
+        lineage=read_lineage(folder, number),
+        weights=read_weights(folder / EVENTS_DIR, number),
+        time=attempt_time(folder, number, step_times(Evidence(metrics=read.steps))) if finished else None,
+    )
 
 
 def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) -> ConsoleParser:
@@ -152,6 +163,7 @@ def _merge(
         answers=answers,
         announced=tuple(parser.noise_lines.announced),
         has_hole=parser.has_hole,
+        faults=parser.faults,
     )
 
 
@@ -187,6 +199,8 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         weights=tuple(record for attempt in attempts for record in attempt.weights),
         memory_kills=tuple(attempt.kills for attempt in attempts if attempt.kills),
         begun=tuple(_begun(attempt) for attempt in attempts if attempt.number > 1),
+        times=tuple(attempt.time for attempt in attempts if attempt.time),
+        faults=_faults(attempts),
     )
 
 
@@ -250,6 +264,13 @@ def _last_totals(attempts: Sequence[_Attempt]) -> Totals:
         _last(attempt.totals.train_rows for attempt in attempts),
         _last(attempt.totals.validation_rows for attempt in attempts),
     )
+
+
+def _faults(attempts: Sequence[_Attempt]) -> tuple[LoggedFault, ...]:
+    found: dict[str, LoggedFault] = {}
+    for fault in (fault for attempt in attempts for fault in attempt.faults):
+        found[fault.kind] = joined(found.get(fault.kind), fault)
+    return tuple(found.values())
 
 
 def _last(values: Iterable[T | None]) -> T | None:

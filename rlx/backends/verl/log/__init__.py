@@ -24,7 +24,7 @@ from rlx.yaml_reader.hydra_words import read_words
 
 GRAMMAR = LogGrammar(
     title="verl",
-    rules="verl 2",
+    rules="verl 3",
     lines=LINES,
     noise_needles=noise_wordings.NEEDLES,
     noise=noise_wordings.read_noise_line,
@@ -64,6 +64,9 @@ GRAMMAR = LogGrammar(
         Role.EFFECTIVE_SAMPLE_SIZE: ("rollout_corr/rollout_is_eff_sample_size",),
         # The trainer logs the loss as 0 where none is taken, the penalty only where one is.
         Role.REFERENCE_KL: ("actor/reward_kl_penalty", "actor/kl_loss"),
+        Role.LOGGED_STEP: ("training/global_step",),
+        Role.EPOCH: ("training/epoch",),
+        Role.STALENESS: ("training/off_policy/trajectory_staleness/mean",),
         Role.DEVICE_MEMORY: ("actor/perf/max_memory_allocated_gb", "perf/max_memory_allocated_gb"),
     },
     not_kl=("rollout_corr/",),
