@@ -8,6 +8,7 @@ from rlx.evidence.charges import (
     felt,
     followed,
     lifted,
+    line_order,
     perturbations,
     probability_gap,
     rounding_loss,
@@ -21,7 +22,7 @@ from rlx.evidence.charges.check_table import all_charges
 from rlx.evidence.charges.dose_response import WitnessOutcome
 from rlx.evidence.charges.gap_test import GapTest
 from rlx.evidence.charges.noise_by_step import Application
-from rlx.evidence.charges.promised_noise import sigma_at
+from rlx.evidence.charges.promised_noise import BUILTIN, promise_of, sigma_at
 from rlx.evidence.charges.run_end import reached
 from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
@@ -55,6 +56,8 @@ def judge(
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
         return without_evidence(evidence.missing, rules)
+    if rules >= line_order.SINCE:
+        evidence = line_order.with_steps_by_order(evidence, expectations.noise)
     basis = Basis.RECIPE if has_recipe else Basis.NOISE
     given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed, setup)
     charges = _ordered(all_charges(given), rules)
@@ -134,8 +137,8 @@ def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, te
     evidence = given.evidence
     first, last = found.effective[0], found.effective[-1]
     parts = [
-        f"noise on {found.last_effect().layers} {_layer_words(noise)} layers in {len(found.effective)} of "
-        f"{counted(len(found.sigmas), 'step')}, "
+        f"noise on {found.last_effect().layers}{_of_all(noise)} {_layer_words(noise)} layers in "
+        f"{len(found.effective)} of {counted(len(found.sigmas), 'step')}{_by_order(found)}, "
         f"sigma {sigma_at(found.sigmas, first):.3g} → {sigma_at(found.sigmas, last):.3g}",
         *followed.sentence(noise, found),
         *perturbations.sentence(noise),
@@ -150,6 +153,16 @@ def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, te
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)
+
+
+def _by_order(found: Application) -> str:
+    return " by the order of the lines" if any(line_order.is_by_order(event) for _, event in found.all_events()) else ""
+
+
+def _of_all(noise: NoiseSchedule) -> str:
+    """Of a fork, which names no layers, how many the model has."""
+    promise = promise_of(noise)
+    return f" of {len(promise.layers)}" if noise.provider == BUILTIN and promise.layers else ""
 
 
 def _layer_words(noise: NoiseSchedule) -> str:

@@ -41,6 +41,7 @@ class NoiseEvent:
     the source takes none, or lines between are lost. `attempt`: the one that wrote it, from 1. `measured`: what was
     measured of the step before, which sigma follows; None where it follows nothing, or nothing was heard. `draw`: which
     perturbation of the step, from 0. `answers`: how many were generated on these weights; None where nobody counts.
+    `follows`: of a log line that names no step, the step line before it in the log, 0 for none; None for any other.
     """
 
     step: int | None
@@ -72,6 +73,7 @@ class NoiseEvent:
     measured: float | None = None
     draw: int = 0
     answers: int | None = None
+    follows: int | None = None
 
     @property
     def process(self) -> NoiseProcess:
@@ -257,10 +259,10 @@ class FaultKind(StrEnum):
 
 
 class LoggedFault(NamedTuple):
-    """A fault that the log names, how many times, and the first line of it."""
+    """A fault that the log names, the number of times, and the first line of it."""
 
     kind: FaultKind
-    count: int
+    number: int
     first: str
 
 

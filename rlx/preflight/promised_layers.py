@@ -20,14 +20,19 @@ def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Inst
     """Name the layers that must take noise, or be watched for it, and count their weights.
 
     Unchanged where no layers are promised: a model that is not known or has a vision tower, which names its layers
-    otherwise, noise on linear layers, the noise of a fork.
+    otherwise, or noise on linear layers. A fork counts its layers, so that only their number is held against the run.
     """
     expected, aqn = plan.expectations, resolved.recipe.aqn or resolved.watched
     promise = expected.noise.promise if expected.noise else expected.watch
-    if aqn is None or promise is None or not promise.promises(Link.REACHED):
+    of_fork = aqn is not None and aqn.provider == "builtin" and expected.noise is not None
+    if aqn is None or promise is None or not (promise.promises(Link.REACHED) or of_fork):
         return plan
     if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None or shape.vision:
         return plan
+    if of_fork and expected.noise is not None:
+        layers = noisy_layers(aqn, shape)
+        promise = replace(promise, layers=tuple(layers), elements=sum(layers.values()), confirmed=shape.confirmed)
+        return replace(plan, expectations=replace(expected, noise=replace(expected.noise, promise=promise)))
     promise = _with_layers(promise, noisy_layers(aqn, shape), aqn.multipliers, confirmed=shape.confirmed)
     if expected.noise is None:
         return replace(plan, expectations=replace(expected, watch=promise))

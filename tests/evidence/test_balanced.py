@@ -232,7 +232,7 @@ def test_contradiction_excludes_the_numbers_of_an_imported_log() -> None:
 def test_faults_that_the_log_names(line: str, kind: FaultKind | None, count: int) -> None:
     parser = ConsoleParser()
     parser.feed(f"\x1b[36m(Worker pid=7)\x1b[0m {line}\n".encode())
-    assert [(fault.kind, fault.count) for fault in parser.faults] == ([(kind, count)] if kind else [])
+    assert [(fault.kind, fault.number) for fault in parser.faults] == ([(kind, count)] if kind else [])
     again = ConsoleParser()
     again.restore(json.loads(json.dumps(parser.state())))
     assert again.faults == parser.faults

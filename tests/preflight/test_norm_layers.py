@@ -97,3 +97,17 @@ def test_a_checked_plan_promises_them(tmp_path: Path, aqn: dict[str, Any], layer
     assert (len(promise.layers), promise.elements) == (layers, layers * 1536 or None)
     assert promise.factor == pytest.approx(factor)
     assert promise.confirmed
+
+
+@pytest.mark.parametrize(("choice", "layers"), [({}, 57), ({"exclude": ["input_layernorm"]}, 29)])
+def test_the_layers_of_a_fork_are_counted(tmp_path: Path, choice: dict[str, Any], layers: int) -> None:
+    """Its lines tell their number alone: nothing is said of names or weights there."""
+    from rlx.backends.verl.backend import plan
+    from rlx.plan import Site
+
+    changes = {"aqn": {**AQN, "provider": "builtin", **choice}, "model": {"arch": "qwen2.5-1.5b"}}
+    recipe = resolved(tmp_path, CPU, changes)
+    noise = checked(plan(recipe, Site()), recipe).expectations.noise
+    assert noise is not None and noise.promise is not None
+    assert not noise.promise.promises(Link.REACHED)
+    assert len(noise.promise.layers) == layers

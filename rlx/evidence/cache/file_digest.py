@@ -24,7 +24,7 @@ from rlx.plan.run_dir import (
     VALIDATION_DIR,
 )
 
-_FORMAT = 3
+_FORMAT = 4
 """To be changed with the form in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""

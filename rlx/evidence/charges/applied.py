@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.charges.line_order import is_by_order
 from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import same_sigma, sigma_at
 from rlx.evidence.run_evidence import LOG, NoiseEvent
@@ -34,6 +36,7 @@ def check(given: CheckInput) -> Iterator[Charge]:
         yield from _missing(found)
         yield from _taken_off(found)
     yield from _wrong_sigma(found)
+    yield from _unknown_sigma(found)
     yield from _where_none_may_be(found)
     yield from _other_layers(found)
 
@@ -117,6 +120,7 @@ def _wrong_sigma(found: Application) -> Iterator[Charge]:
         step: event.sigma
         for step, event in found.all_events()
         if event.is_noisy
+        and not (is_by_order(event) and math.isnan(event.sigma))
         and (due := sigma_at(found.sigmas, step)) > 0
         and not same_sigma(event.sigma, due, printed=event.source == LOG)
     }
@@ -128,6 +132,18 @@ def _wrong_sigma(found: Application) -> Iterator[Charge]:
             f"{seen:.4g} at step {step}, planned {sigma_at(found.sigmas, step):.4g}",
             _CHECK_SCHEDULE,
             step,
+        )
+
+
+def _unknown_sigma(found: Application) -> Iterator[Charge]:
+    """Charge noise whose steps follow from the order of its lines, and whose sigma nothing tells."""
+    unknown = [step for step, event in found.all_events() if is_by_order(event) and math.isnan(event.sigma)]
+    if unknown:
+        yield unverified(
+            "RLX604",
+            f"the log shows noise at {at_steps(unknown)} by the order of its lines, and no sigma",
+            "keep the lines of the fork that announce sigma, or use aqn.provider: payload",
+            unknown[0],
         )
 
 

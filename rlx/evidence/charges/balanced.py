@@ -242,7 +242,7 @@ def _failed_rewards(given: CheckInput) -> Iterator[Charge]:
             yield remark(
                 "RLX757",
                 Severity.WARNING,
-                f"the log names {counted(fault.count, 'failed reward')}, of answers that count as 0: {fault.first}",
+                f"the log names {counted(fault.number, 'failed reward')}, of answers that count as 0: {fault.first}",
                 "call the reward function with such an answer; rlx logs --grep 'eward computation' shows all",
             )
 

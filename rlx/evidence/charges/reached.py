@@ -8,7 +8,7 @@ from itertools import combinations
 
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.noise_by_step import Application
-from rlx.evidence.charges.promised_noise import promise_of
+from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseSettings
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
 from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, Severity
@@ -30,6 +30,7 @@ def check(given: CheckInput) -> Iterator[Charge]:
         yield from _told_twice(found)
     yield from _other_names(evidence, promise)
     yield from _other_numbers(evidence, found, promise)
+    yield from _fewer_of_a_fork(noise, found)
     if promise.promises(Link.REACHED) and found.noisy and not promise.layers:
         yield _unknown_layers(noise, found)
     yield from lines(evidence)
@@ -117,6 +118,23 @@ def _other_numbers(evidence: Evidence, found: Application, promise: NoisePromise
         step, words = next(iter(wrong.items()))
         where = f" ({at_steps(wrong)})" if len(wrong) > 1 else ""
         yield _wrong(promise, f"noise reached {words}{where}", step)
+
+
+def _fewer_of_a_fork(noise: NoiseSchedule, found: Application) -> Iterator[Charge]:
+    """A fork counts its layers and names none, so that the plan can be held against their number alone."""
+    layers = len(promise_of(noise).layers)
+    if noise.provider != BUILTIN or not layers:
+        return
+    other = {step: event.layers for step, event in found.all_events() if event.is_noisy and event.layers != layers}
+    if other:
+        step, reached = next(iter(other.items()))
+        of = f" of {layers}" if reached < layers else ""
+        yield unverified(
+            "RLX674",
+            f"noise reached {reached}{of} layers at {at_steps(other)}, where {layers} of the model should take it",
+            _CHECK_LAYERS,
+            step,
+        )
 
 
 def _due(told: NoiseSettings | None, promise: NoisePromise) -> tuple[int | None, int | None]:

@@ -118,7 +118,7 @@ class ConsoleParser:
         self.unproven = state["unproven"]
         self._total_steps, rows, self._lengths = state["totals"]
         self._rows = (rows[0], rows[1]) if rows else None
-        self._faults = {kind: LoggedFault(FaultKind(kind), count, first) for kind, count, first in state["faults"]}
+        self._faults = {kind: LoggedFault(FaultKind(kind), number, first) for kind, number, first in state["faults"]}
 
     @property
     def faults(self) -> tuple[LoggedFault, ...]:
@@ -143,7 +143,7 @@ class ConsoleParser:
                 self._take(said)
                 self.unproven = unproven or self.unproven
         if not self._readers.noise_needles.isdisjoint(needles):
-            self.noise_lines.read(line)
+            self.noise_lines.read(line, self.timeline.last_step)
 
     def _take(self, said: LineSays) -> None:
         if isinstance(said, StepMetrics):
@@ -165,4 +165,4 @@ class ConsoleParser:
 
 def joined(known: LoggedFault | None, later: LoggedFault) -> LoggedFault:
     """Add the times of a fault of one kind; the line that came first is kept."""
-    return known._replace(count=known.count + later.count) if known else later
+    return known._replace(number=known.number + later.number) if known else later

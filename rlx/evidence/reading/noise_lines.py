@@ -23,7 +23,8 @@ class NoiseLines:
         self._context: dict[str, Context] = {}
         self._weights: Weights | None = None
 
-    def read(self, line: str) -> None:
+    def read(self, line: str, follows: int) -> None:
+        """Read a line that stands behind the line of step `follows`."""
         said = read_aqn_line(line)
         if isinstance(said, Context):
             self._context[_speaker(line)] = said
@@ -32,7 +33,7 @@ class NoiseLines:
         elif isinstance(said, Weights):
             self._weights = said
         elif said is not None:
-            self.events.append(self._complete(said, self._context.get(_speaker(line))))
+            self.events.append(self._complete(said, self._context.get(_speaker(line)), follows))
 
     def forget_after(self, step: int) -> None:
         """Training goes on from this step. Noise synced at its end belongs to the next one and is synced again."""
@@ -53,10 +54,12 @@ class NoiseLines:
         self._context = {speaker: Context(*values) for speaker, values in state["context"].items()}
         self._weights = Weights(*state["weights"]) if state["weights"] else None
 
-    def _complete(self, event: NoiseEvent, context: Context | None) -> NoiseEvent:
+    def _complete(self, event: NoiseEvent, context: Context | None, follows: int) -> NoiseEvent:
         if context:
             per_layer = event.per_layer or context.per_layer
             event = replace(event, step=context.step, sigma=context.sigma, per_layer=per_layer)
+        elif event.step is None:
+            event = replace(event, follows=follows)
         # Every worker tells of its weights, only one of its noise: whose line came is no matter.
         weights, self._weights = self._weights, None
         if weights is None:

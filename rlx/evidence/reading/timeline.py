@@ -41,6 +41,11 @@ class Timeline:
         self.steps.put(step, values)
         self._last, self._resumed = step, False
 
+    @property
+    def last_step(self) -> int:
+        """The step of the last line; 0 before the first."""
+        return self._last or 0
+
     def resume(self, step: int) -> None:
         """A line says that training goes on from the checkpoint of `step`."""
         if self._resumed and self._last == step:
