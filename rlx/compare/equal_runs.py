@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 
 from rlx.compare.duplicate_runs import step_seconds
@@ -112,13 +112,30 @@ def _equal_series(pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
         return 0, 0
     counts = list[int]()
     for one, two in pairs:
-        common = _common(one, two)
-        if any(not _same(a, b) for a, b in common):
+        is_equal, steps = _compared(one, two)
+        if not is_equal:
             return 0, 0
-        telling = [a for a, _ in _common(one, two) if _is_exact(a)]
-        if len(telling) >= _FEWEST_STEPS and len(set(telling)) > 1:
-            counts.append(len(telling))
+        if steps >= _FEWEST_STEPS and _tells(one):
+            counts.append(steps)
     return (len(counts), max(counts)) if len(counts) >= _FEWEST_SERIES else (0, 0)
+
+
+def _compared(one: Column, two: Column) -> tuple[bool, int]:
+    """Tell whether two columns are equal at the steps that both have, and how many those are."""
+    if one.equals(two):
+        return True, len(one.steps)
+    steps = 0
+    for value, other in _common(one, two):
+        if not _same(value, other):
+            return False, steps
+        steps += 1
+    return True, steps
+
+
+def _tells(column: Column) -> bool:
+    """Tell whether it has enough values of six digits that are not all one."""
+    exact = list(islice(filter(_is_exact, column.values), _FEWEST_STEPS))
+    return len(exact) == _FEWEST_STEPS and any(value != exact[0] for value in exact)
 
 
 def _differ_at_last(one: Column, two: Column) -> bool:
@@ -148,19 +165,27 @@ def _is_exact(value: float) -> bool:
 
 
 def _times(one: Mapping[str, Column], two: Mapping[str, Column]) -> Times:
-    pairs = [list(_common(times, two[name])) for name, times in one.items() if name in two]
-    if not any(pairs):
+    shared = [(one[name], two[name]) for name in one if name in two]
+    if not shared:
         return Times.UNKNOWN
-    return Times.ROUNDED if any(map(_are_rounded, filter(None, pairs))) else Times.OWN
+    return Times.ROUNDED if any(_are_rounded(*pair) for pair in shared) else Times.OWN
 
 
-def _are_rounded(times: Sequence[tuple[float, float]]) -> bool:
+def _are_rounded(one: Column, two: Column) -> bool:
     """Tell whether one of the two is the other with fewer decimals, up or down."""
-    columns = tuple(zip(*times, strict=True))
-    decimals = min(max(len(repr(value).partition(".")[2].rstrip("0")) for value in values) for values in columns)
-    unit = 10.0**-decimals
-    spread = max(columns[0]) - min(columns[0])
-    return decimals <= _MOST_DECIMALS and spread >= _SPREAD * unit and all(abs(a - b) <= 1.001 * unit for a, b in times)
+    decimals = min(_decimals(one), _decimals(two))
+    if decimals > _MOST_DECIMALS:
+        return False
+    unit, times = 10.0**-decimals, list(_common(one, two))
+    spread = max(one.values) - min(one.values)
+    return bool(times) and spread >= _SPREAD * unit and all(abs(a - b) <= 1.001 * unit for a, b in times)
+
+
+def _decimals(column: Column) -> int:
+    """Count the decimals that its values have; one more than may count as rounded for all that have more."""
+    if any(value != round(value, _MOST_DECIMALS) for value in column.values):
+        return _MOST_DECIMALS + 1
+    return max(len(repr(value).partition(".")[2].rstrip("0")) for value in column.values)
 
 
 def _same_ids(records: Sequence[_Record]) -> set[tuple[str, str]]:

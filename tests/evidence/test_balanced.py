@@ -248,3 +248,26 @@ def test_times_of_an_attempt_are_read(tmp_path: Path) -> None:
     (attempt / PROVENANCE_FILE).write_text('{"time": [1]}', encoding="utf-8")
     (attempt / STATE_DIR / EXIT_FILE).write_text("0\n", encoding="utf-8")
     assert read_evidence([attempt]).times == (AttemptTime(1, None, None, 2, 8.0),)
+
+
+HUNDREDTHS, OF_1319 = {0: 0.45, 5: 0.86, 10: 0.91}, {0: 589 / 1319, 5: 1132 / 1319, 10: 1200 / 1319}
+
+
+@pytest.mark.parametrize(
+    ("values", "grad_norm", "is_seen"),
+    [
+        (HUNDREDTHS, 1.2345678, True),
+        ({0: 0.5, 5: 0.75}, 1.2345678, True),
+        (HUNDREDTHS, 1.235, False),
+        (OF_1319, 1.2345678, False),
+        ({step: round(value, 3) for step, value in OF_1319.items()}, 1.235, False),
+    ],
+    ids=["hundredths", "quarters", "printed with three decimals", "of that many items", "rounded shares"],
+)
+def test_number_of_items_that_an_import_claims(values: Mapping[int, float], grad_norm: float, is_seen: bool) -> None:
+    """A log that prints all digits of its other metrics prints those of an accuracy, too."""
+    logged = {step: {ACC: value} for step, value in values.items()}
+    logged[11] = {"actor/grad_norm": grad_norm}
+    expectations = Expectations(None, (), False, 1319, 1, "auto", None, False)
+    verdict = judge_unplanned(Evidence(metrics=logged), expectations, RunState.FINISHED)
+    assert ("RLX708" in {finding.id for finding in verdict.findings}) == is_seen
