@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.compare.comparison_values import Comparison, Contrast
 from rlx.compare.error_rates import ALPHA
+from rlx.compare.factors import credited
 from rlx.compare.findings import brief
 from rlx.compare.registered_words import registered_claim
 from rlx.compare.sentences import unverified_words
@@ -24,7 +25,7 @@ def claim(comparison: Comparison) -> str:
     said = dict.fromkeys(_of_arms(comparison, contrast) for contrast in found if _is_of_arms(contrast))
     silent = [contrast for contrast in found if not _is_of_arms(contrast)]
     if silent:
-        names = " and ".join(brief(contrast.treatment, _NAME) for contrast in silent)
+        names = " and ".join(_name(contrast) for contrast in silent)
         names = names if len(silent) <= _NAMED else f"{len(silent)} treatments"
         what = "values alone" if all(contrast.test is None for contrast in silent) else "two checkpoints"
         said[f"{what}; no claim about {names}"] = None
@@ -36,8 +37,12 @@ def _is_of_arms(contrast: Contrast) -> bool:
     return contrast.test is not None and contrast.test.is_of_arms
 
 
+def _name(contrast: Contrast) -> str:
+    return credited(brief(contrast.treatment, _NAME), contrast.factors)
+
+
 def _of_arms(comparison: Comparison, contrast: Contrast) -> str:
-    control, treatment = (brief(label, _NAME) for label in (comparison.control.label, contrast.treatment))
+    control, treatment = brief(comparison.control.label, _NAME), _name(contrast)
     if contrast.p_value is not None and contrast.p_value < ALPHA:
         return f"{treatment} differs from {control}"
     return f"no difference shown between {control} and {treatment}"

@@ -15,6 +15,7 @@ from rlx.compare.duplicate_runs import copies
 from rlx.compare.equal_runs import EqualRuns, equal_runs
 from rlx.compare.error_rates import holm
 from rlx.compare.evaluation_conditions import Measure
+from rlx.compare.factors import shown_factors
 from rlx.compare.findings import disputed_value, pair_findings
 from rlx.compare.graded_otherwise import graded_otherwise
 from rlx.compare.inference import choose_test, why_no_test
@@ -90,6 +91,7 @@ def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs,
         measure,
         unrecorded(runs, labels, measure),
         equal=_equal(runs, labels, found),
+        rules=min(run.verdict.rules for run in runs),
     )
 
 
@@ -106,8 +108,7 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     findings += (*graded_otherwise(pair, items), *before_training(pair, items.get(BEFORE, NO_ITEMS), not_binary))
     if not (pair.has_seeds or matched or unmatched or why_no_test(pair, findings)):
         findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))
-    rules = min(run.verdict.rules for run in pair.runs)
-    findings = tuple(finding for finding in findings if is_made(finding.id, rules))
+    findings = tuple(finding for finding in findings if is_made(finding.id, pair.rules))
     comparable = not any(finding.severity is Severity.ERROR or finding.id == COLLAPSED for finding in findings)
     control, treatment = (arm.series.get(pair.step) if pair.step is not None else None for arm in pair.arms)
     test = choose_test(pair, findings, not_binary, matched)
@@ -125,6 +126,8 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
         findings=findings,
         reportable=comparable and all(run.finished and not run.word for run in pair.runs),
         sentences=(),
+        factors=pair.factors,
+        shown=shown_factors(*pair.arms, pair.factors),
     )
 
 

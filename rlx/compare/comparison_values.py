@@ -10,6 +10,7 @@ from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.equal_runs import EqualRuns
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
+from rlx.compare.factors import factors_of
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.left_out import LeftOut
 from rlx.compare.other_experiments import OtherExperiment
@@ -18,6 +19,7 @@ from rlx.compare.statistic import Statistic
 from rlx.errors import ExitCode
 from rlx.evidence import VerdictStatus
 from rlx.plan import Finding, Severity
+from rlx.plan.verdict_rules import RULES
 
 COLLAPSED = "RLX931"
 """The finding that the control collapsed before the step that is compared."""
@@ -30,7 +32,8 @@ class Pair:
     `copies`: labels of two runs that are one run. `equal`: others that trained alike. `same_items`: it is known that
     both checkpoints were validated on the same items, so that n of one is n of the other. `unrecorded`: what runs, by
     their labels, did not record of their evaluation. `measure` says which differences are of the evaluation.
-    `withheld`: why no test is shown yet, whatever the runs are; "" where one may be.
+    `withheld`: why no test is shown yet, whatever the runs are; "" where one may be. `rules`: the version of the rules
+    that the runs were judged by.
     """
 
     control: ComparedArm
@@ -44,6 +47,7 @@ class Pair:
     unrecorded: Mapping[Condition, tuple[str, ...]] = field(default_factory=dict)
     withheld: str = ""
     equal: tuple[EqualRuns, ...] = ()
+    rules: int = RULES
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -52,6 +56,11 @@ class Pair:
     @property
     def runs(self) -> tuple[ComparedRun, ...]:
         return self.control.runs + self.treatment.runs
+
+    @property
+    def factors(self) -> tuple[str, ...]:
+        """What the two arms differ in by declaration."""
+        return factors_of(self.differences)
 
     @property
     def broken(self) -> Broken:
@@ -109,7 +118,8 @@ class Contrast:
     Values and their difference are those of the arms: means over their runs. `test` is None where no p-value may be
     given; `no_test` then says why. `p_value` is that of the test, corrected where there are several treatments.
     `checkpoints`: the ids of the two runs that a test of checkpoints is about, control first; empty for a test of the
-    treatment. `reportable`: all runs finished and valid, comparable.
+    treatment. `reportable`: all runs finished and valid, comparable. `factors`: what the arms differ in by declaration,
+    to which a difference belongs together; `shown`: how each arm shows each of them.
     """
 
     treatment: str
@@ -125,6 +135,8 @@ class Contrast:
     findings: tuple[Finding, ...]
     reportable: bool
     sentences: tuple[str, ...]
+    factors: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
 
     @property
     def errors(self) -> tuple[Finding, ...]:

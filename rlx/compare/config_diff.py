@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
-from rlx.compare.difference_areas import Area, area_of
+from rlx.compare.difference_areas import CONFIG, TRAINING_DATA, Area, area_of
 from rlx.yaml_reader.hydra_words import bare_key, bare_leaves
 
 # Labels, reasons and trackers: they change nothing in the run.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive", "track"})
 _OVERRIDES = "overrides"
+# What a recipe states of its data and of its launches, and where processes meet.
+_NO_SETTINGS = (
+    *("seed", "data.train_rows", "data.val_rows", "retry", "retry.*"),
+    *("*port", "*ports", "*_addr", "*_address", "*hostname", "*_ip"),
+)
+_SETTING_AREAS = frozenset({Area.DATA, Area.MODEL, Area.REWARD, Area.TRAINING})
 RECIPE = "recipe"
 """The key of the one difference that there is where a run was taken in without a recipe: what differs is not known."""
 
@@ -42,6 +49,26 @@ def recipe_differences(
         for key, left, right in differing(_with_bare_overrides(control), _with_bare_overrides(treatment))
         if key.split(".")[0] not in COSMETIC
     )
+
+
+def is_training_setting(item: ConfigDifference) -> bool:
+    """Tell whether an undeclared difference is a setting that both trainings had, with another value each.
+
+    A path is none, for its bytes decide; nor is a key of the engine that one of them lacks, as in another version of
+    it; nor the seed, which the arms are sampled over.
+    """
+    if item.declared or item.area not in _SETTING_AREAS or any(fnmatchcase(item.key, each) for each in _NO_SETTINGS):
+        return False
+    if _is_path(item.control) or _is_path(item.treatment):
+        return False
+    if item.key.startswith(f"{CONFIG} "):
+        return item.control is not None and item.treatment is not None
+    return item.key == TRAINING_DATA or " " not in item.key
+
+
+def _is_path(value: Any) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return any(isinstance(each, str) and ("/" in each or "\\" in each) for each in values)
 
 
 def _with_bare_overrides(recipe: Mapping[str, Any]) -> Mapping[str, Any]:

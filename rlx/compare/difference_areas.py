@@ -39,6 +39,18 @@ TRAINING_DATA = "training data"
 MODEL_WEIGHTS = "model weights"
 CHAT_TEMPLATE = "chat template"
 REWARD_CODE = "reward code"
+FOLLOWS_FROM = {
+    TRAINING_DATA: "data.train",
+    VALIDATION_DATA: "data.val",
+    HELD_OUT_DATA: "eval.post.rows",
+    MODEL_WEIGHTS: "model.path",
+    f"{MODEL_WEIGHTS} (headers and samples)": "model.path",
+    "model configuration": "model.path",
+    CHAT_TEMPLATE: "model.path",
+    REWARD_CODE: "reward.path",
+    f"{REWARD_CODE} of eval.post": "eval.post.reward.path",
+}
+"""A recorded fact -> the recipe key whose path decides it."""
 CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
 

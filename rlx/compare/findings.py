@@ -8,12 +8,13 @@ from typing import Any
 
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import COLLAPSED, Pair
-from rlx.compare.config_diff import RECIPE, ConfigDifference
+from rlx.compare.config_diff import RECIPE, ConfigDifference, is_training_setting
 from rlx.compare.difference_areas import Area
 from rlx.compare.evaluation_conditions import Condition
 from rlx.compare.item_counts import is_accuracy_above_one
 from rlx.compare.unrecorded import unknown_evaluation
 from rlx.plan import Finding, Severity
+from rlx.plan.verdict_rules import is_made
 
 _NAMED = 5
 _SAME_WAY = "evaluate both arms in the same way on the same items"
@@ -33,6 +34,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
         arms_do_not_differ,
         other_evaluation,
         undeclared,
+        undeclared_settings,
         no_common_step,
         one_seed,
         unknown_evaluation,
@@ -100,9 +102,22 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
         yield Finding("RLX902", Severity.ERROR, message, _FIXES.get(condition, _SAME_WAY))
 
 
+def undeclared_settings(pair: Pair) -> Iterator[Finding]:
+    """Object to a setting of the training that differs and that no arm declares: it may be the cause instead."""
+    if found := _undeclared_settings(pair):
+        yield Finding(
+            "RLX932",
+            Severity.ERROR,
+            f"{pair.treatment.label} and {pair.control.label} were trained with other settings that no arm declares: "
+            f"{named(found)}",
+            "declare them in the arm, or find what sets them; launch both arms from one recipe",
+        )
+
+
 def undeclared(pair: Pair) -> Iterator[Finding]:
-    """Confounders, what can move the result most first: that is the order of the differences."""
+    """Possible confounders, what can move the result most first: that is the order of the differences."""
     told = {RECIPE, *(item.key for items in pair.broken.values() for item in items)}
+    told |= {item.key for item in _undeclared_settings(pair)}
     rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest:
         return
@@ -186,6 +201,17 @@ def brief(value: Any, limit: int = 60) -> str:
     """A value of a recipe on one line, cut at `limit` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _undeclared_settings(pair: Pair) -> list[ConfigDifference]:
+    """Return the settings that differ undeclared and are none of the evaluation; none without recipes to declare them.
+
+    Rules of earlier versions had a warning for them.
+    """
+    if not is_made("RLX932", pair.rules) or any(item.key == RECIPE for item in pair.differences):
+        return []
+    told = {item.key for items in pair.broken.values() for item in items}
+    return [item for item in pair.differences if is_training_setting(item) and item.key not in told]
 
 
 def _other_measurement(pair: Pair) -> Iterator[tuple[str, Any, Any]]:

@@ -61,7 +61,7 @@ def ended_result(
     result = RegisteredResult(asked, known, objection=objection, rules=_rules(runs))
     if objection:
         return result
-    answers = _answers(asked, known, [each.is_share for each in found])
+    answers = _answers(asked, known, [each.is_share for each in found], [each.factors for each in found[0].contrasts])
     return replace(result, exploratory=answers) if result.lacking else replace(result, answers=answers)
 
 
@@ -106,11 +106,12 @@ def _lacks(run: JudgedRun, verdict: Verdict) -> str:
 
 
 def _answers(
-    asked: Registration, runs: Sequence[RegisteredRun], shares: Sequence[bool]
+    asked: Registration, runs: Sequence[RegisteredRun], shares: Sequence[bool], factors: Sequence[tuple[str, ...]]
 ) -> tuple[RegisteredAnswer, ...]:
     """Answer from the runs that have values; nothing where an arm has fewer than two of them.
 
-    `shares`: whether the values of each metric are shares. For each treatment its metrics are one family.
+    `shares`: whether the values of each metric are shares. `factors`: those of each treatment, whose metrics are one
+    family.
     """
     seeds = set(asked.seeds)
     if asked.is_paired:
@@ -132,7 +133,7 @@ def _answers(
     if len(by_metric) > 1:
         by_metric = [*zip(*map(as_family, zip(*by_metric, strict=True)), strict=True)]
     return tuple(
-        RegisteredAnswer(metric, treatment, is_share, each)
+        RegisteredAnswer(metric, treatment, is_share, each, own)
         for metric, is_share, answers in zip(asked.metrics, shares, by_metric, strict=True)
-        for treatment, each in zip(asked.treatments, answers, strict=True)
+        for treatment, each, own in zip(asked.treatments, answers, factors, strict=True)
     )

@@ -32,12 +32,16 @@ class RegisteredRun:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredAnswer:
-    """The answer of one metric for one treatment. `is_share`: its values are shares, so that differences are points."""
+    """The answer of one metric for one treatment. `is_share`: its values are shares, so that differences are points.
+
+    `factors`: what its arm differs in from the control by declaration.
+    """
 
     metric: str
     treatment: str
     is_share: bool
     answer: Answer
+    factors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

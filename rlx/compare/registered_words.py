@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from rlx.compare.factors import credited
 from rlx.compare.left_out import left_out_groups
 from rlx.compare.registered_answer import Kind
 from rlx.compare.registered_design import Claim
@@ -94,7 +95,7 @@ def _answer_lines(found: RegisteredResult, answers: Sequence[RegisteredAnswer]) 
 
 def _plain(asked: Registration, each: RegisteredAnswer) -> str:
     """The answer without its numbers: `yes: aqn is better than baseline`."""
-    claim, treatment, control = Claim(asked.test), each.treatment, asked.control
+    claim, treatment, control = Claim(asked.test), credited(each.treatment, each.factors), asked.control
     margin = Unit(each.is_share).size((asked.margin or 0.0) / _scale(each))
     higher, lower = ("better", "worse") if is_validation(each.metric) else ("higher", "lower")
     words = {

@@ -11,6 +11,7 @@ from rlx.compare.config_diff import ConfigDifference, differing, recipe_differen
 from rlx.compare.difference_areas import (
     CHAT_TEMPLATE,
     CONFIG,
+    FOLLOWS_FROM,
     HELD_OUT_DATA,
     MODEL_WEIGHTS,
     REWARD_CODE,
@@ -72,6 +73,8 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     same |= {"model.path"} if _same_weights(control, treatment) else set()
     same |= {key for key in _REWARD_FILES if _same_reward(control, treatment, key)}
     recipes = tuple(replace(item, area=Area.INCIDENTAL) if item.key in same else item for item in recipes)
+    by_design = {item.key for item in recipes if item.declared}
+    found = tuple(replace(item, declared=True) if FOLLOWS_FROM.get(item.key) in by_design else item for item in found)
     return tuple(sorted((*recipes, *found), key=lambda item: item.area.rank))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rlx.compare.comparison_values import Contrast, Pair
 from rlx.compare.error_rates import ALPHA
+from rlx.compare.factors import credited, listed
 from rlx.compare.findings import one_seed_words
 from rlx.compare.statistic import Statistic
 from rlx.compare.unit import Unit
@@ -17,7 +18,7 @@ _NAMED = 4
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
     """Say what may be said of one treatment: the numbers, what they mean, and what one seed of an arm leaves open."""
-    said = _sentences(pair, contrast, Unit(is_share), treatments_tested)
+    said = (*_sentences(pair, contrast, Unit(is_share), treatments_tested), *together(pair))
     return said if pair.has_seeds else (*said, one_seed_words(pair))
 
 
@@ -34,6 +35,15 @@ def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: in
         *later,
         f"{caveat}{test_sentence(pair, contrast.test, contrast.p_value, unit, treatments_tested)}",
     )
+
+
+def together(pair: Pair) -> Iterator[str]:
+    """Name all factors of a treatment that has several: no test tells which of them a difference is due to."""
+    if len(pair.factors) > 1:
+        yield (
+            f"{pair.treatment.label} differs from {pair.control.label} in {len(pair.factors)} factors by declaration: "
+            f"{listed(pair.factors)}; a difference belongs to all of them together"
+        )
 
 
 def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, ...]:
@@ -103,7 +113,7 @@ def p_text(p_value: float) -> str:
 
 def _differ(pair: Pair, test: Statistic) -> str:
     if test.is_of_arms:
-        return f"{pair.treatment.label} differs from {pair.control.label} {_where(pair)}"
+        return f"{credited(pair.treatment.label, pair.factors)} differs from {pair.control.label} {_where(pair)}"
     return f"these checkpoints differ {_where(pair)}"
 
 
@@ -116,7 +126,7 @@ def _where(pair: Pair) -> str:
 
 def _compared(pair: Pair, test: Statistic) -> str:
     if test.is_of_arms:
-        return f"{pair.control.label} and {pair.treatment.label}"
+        return f"{pair.control.label} and {credited(pair.treatment.label, pair.factors)}"
     return "these two checkpoints"
 
 

@@ -28,7 +28,7 @@ TREATMENT = RunBuilder(
 SILENT = replace(
     TREATMENT,
     arm="aqn",
-    recipe={"aqn": {"stages": 3}},
+    recipe={"train": {"lr": 1e-6}, "aqn": {"stages": 3}},
     treatment=("aqn.stages",),
     noise=NoiseSchedule((0.0, 0.0, 0.05, 0.05, 0.01, 0.01), 3, ("rmsnorm",), "payload", False),
 )

@@ -193,17 +193,17 @@ def test_other_metric_is_not_comparable(control: JudgedRun, treated: Build) -> N
 def test_undeclared_differences_are_named(control_builder: Build, treated: Build, wording: SnapshotAssertion) -> None:
     changed = treated(
         seed=2,
-        recipe={"aqn": {"stages": 10}, "train": {"lr": 2e-6}},
+        recipe={"aqn": {"stages": 10}, "train": {"save_every": 5}},
         provenance={
             "packages": {"verl": "0.9.1", "ray": "2.60"},
             "files": {"payload/reward.py": "b", "launch.sh": "x"},
         },
     )
     before = {"packages": {"verl": "0.7.1", "ray": "2.60"}, "files": {"payload/reward.py": "a", "launch.sh": "y"}}
-    comparison = one_run_each(control_builder(recipe={"train": {"lr": 1e-6}}, provenance=before), [changed])
+    comparison = one_run_each(control_builder(recipe={"train": {"save_every": 9}}, provenance=before), [changed])
     (finding,) = [each for each in only(comparison).findings if each.id == "RLX903"]
     assert finding.severity is Severity.WARNING
-    changes = ("payload/reward.py: a → b", "seed: 1 → 2", "train.lr: 1e-06 → 2e-06", "verl: 0.7.1 → 0.9.1")
+    changes = ("payload/reward.py: a → b", "seed: 1 → 2", "train.save_every: 9 → 5", "verl: 0.7.1 → 0.9.1")
     assert all(change in finding.message for change in changes) and "launch.sh" not in finding.message
     assert finding.message == wording
     assert comparison.reportable

@@ -68,9 +68,9 @@ def test_nothing_but_the_treatment_differs_in_the_recorded_pair(pair: dict[str, 
     config.write_text(
         config.read_text(encoding="utf-8").replace("clip_ratio_high: 0.2", "clip_ratio_high: 0.28"), encoding="utf-8"
     )
-    found = contrast()
+    found = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)["contrasts"][0]
     assert "config actor_rollout_ref.actor.clip_ratio_high" in {item["key"] for item in found["differences"]}
-    assert ids(found) == {"RLX903", "RLX905", "RLX922"}
+    assert ids(found) == {"RLX932", "RLX905", "RLX922"}
 
 
 def test_a_value_that_the_kept_outputs_contradict_is_no_result(

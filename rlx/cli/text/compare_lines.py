@@ -37,6 +37,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield from _finding_lines(said, said=first)
         yield from (f"  {sentence}" for sentence in others)
         yield f"  declared treatment: {_declared(contrast)}"
+        yield from (f"    {words}" for words in contrast.shown)
         yield from _finding_lines([finding for finding in contrast.findings if finding not in said])
     yield from left_out_lines(comparison)
 

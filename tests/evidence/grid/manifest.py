@@ -179,7 +179,7 @@ def promise_of_weights_alone(pair: RunPair) -> None:
     pair.aqn.expectations["correction"] = {**REJECTION, "rejection": ""}
 
 
-@caught(MANIFEST, Link.TRAINED_ON, "warned", "RLX903", twin="another-learning-rate-declared")
+@caught(MANIFEST, Link.TRAINED_ON, "not comparable", "RLX932", twin="another-learning-rate-declared")
 def another_learning_rate(pair: RunPair) -> None:
     """What was trained differs in more than the noise."""
     pair.aqn.plan["recipe"]["train"]["lr"] = 0.0004
@@ -202,7 +202,7 @@ def the_same_weights_elsewhere(pair: RunPair) -> None:
     _change_found(pair.aqn, path="/models/tiny-cpu")
 
 
-@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", "RLX903", twin="configuration-in-another-order")
+@caught(MANIFEST, Link.TRAINED_ON, "invalid", "RLX644", "RLX932", twin="configuration-in-another-order")
 def configuration_with_another_learning_rate(pair: RunPair) -> None:
     """Both arms are launched with one learning rate, and one of them composed another."""
     path = _configuration(pair.aqn)
