@@ -39,11 +39,12 @@ bundle.json has what was asked and what was computed; below runs/ is each run as
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was typed: arms or runs, and the options that choose among their seeds and metrics."""
+    """What was typed: arms or runs, the options that choose among their seeds and metrics, and `--systems`."""
 
     names: tuple[str, ...]
     metric: str | None
     seeds: tuple[int, ...]
+    systems: bool = False
 
 
 def bundle(
@@ -51,6 +52,7 @@ def bundle(
     *arms: Run | Sequence[Run],
     metric: str | None = None,
     seeds: Collection[int] = (),
+    systems: bool = False,
     tell: Tell = unheard,
 ) -> Path:
     """Write an archive (.tar.gz) with which `judge_bundle` computes again what `report` of the same arms says.
@@ -61,7 +63,7 @@ def bundle(
     """
     from rlx.api.selection import arm_name
 
-    bundle_asked(Path(path), Asked(tuple(arm_name(arm) for arm in arms), metric, tuple(seeds)), tell)
+    bundle_asked(Path(path), Asked(tuple(arm_name(arm) for arm in arms), metric, tuple(seeds), systems), tell)
     return Path(path)
 
 
@@ -72,7 +74,7 @@ def bundle_asked(path: Path, asked: Asked, tell: Tell) -> Compared | Uncompared:
 
     check_target(path)
     index = open_index()
-    found = found_runs(index, asked.names, asked.seeds, asked.metric, tell)
+    found = found_runs(index, asked.names, asked.seeds, asked.metric, tell, asked.systems)
     with tempfile.TemporaryDirectory(prefix="rlx-bundle-") as scratch:
         _write(path, Path(scratch), index, asked, found, tell)
     return found
@@ -145,7 +147,7 @@ def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked, rule
     from rlx.runs.bundles.unpacked_home import as_home
 
     index = as_home(folder, listed, rules)
-    return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard))
+    return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard, asked.systems))
 
 
 def _tell_changed(reported: Claims, bundled: Claims, tell: Tell) -> None:

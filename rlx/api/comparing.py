@@ -23,14 +23,17 @@ def compare(
     *treatments: Run | Sequence[Run],
     metric: str | None = None,
     seeds: Collection[int] = (),
+    systems: bool = False,
     tell: Tell = unheard,
 ) -> Compared:
     """Hold treatment arms against the control at the last step at which all their runs were validated.
 
-    An arm is its name (all its runs in the newest launch in which all of these arms have finished, one a seed), a run,
-    or several runs. `metric` is a name or a part of it, by default the validation metric of the log; shares are
-    compared in points. `tell` hears each note at once. Raises NoSuchRun, UsageError for names that mean several arms,
-    one run twice or runs of several launches, RlxError (exit code 11 or 14) where the runs have no metric in common.
+    An arm is its name (all its runs in the newest launch in which all of these arms have finished, one a seed), a
+    run, or several runs. `metric` is a name or a part of it, by default the validation metric of the log; shares
+    are compared in points. `systems`: compare whole systems, such as two models, whose differences are listed and
+    none credited; their evaluation must be equal all the same. `tell` hears each note at once. Raises NoSuchRun,
+    UsageError for names that mean several arms, one run twice or runs of several launches, RlxError (exit code 11
+    or 14) where the runs have no metric in common.
     """
     from rlx.api.selection import arm_name, open_index
 
@@ -41,12 +44,12 @@ def compare(
         tell(text)
 
     names = [arm_name(arm) for arm in (control, *treatments)]
-    compared = compare_named(open_index(), names, metric, seeds, note)
+    compared = compare_named(open_index(), names, metric, seeds, note, systems)
     return replace(compared, notes=tuple(notes))
 
 
 def compare_named(
-    index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int], tell: Tell
+    index: Index, names: Sequence[str], metric: str | None, seeds: Collection[int], tell: Tell, systems: bool = False
 ) -> Compared:
     """Compare the arms that the names mean, control first; tells which runs were taken."""
     from rlx.api.arm_names import select_arms
@@ -56,7 +59,7 @@ def compare_named(
     refs = select_arms(index, names, seeds, tell)
     for note in removal_notes(index, chain(*refs)):
         tell(note)
-    return with_left_out(compare_refs(index, refs, metric, tell), left_out_runs(index, names, refs))
+    return with_left_out(compare_refs(index, refs, metric, tell, systems), left_out_runs(index, names, refs))
 
 
 def with_left_out(compared: Compared, left_out: tuple[LeftOut, ...]) -> Compared:
@@ -64,13 +67,15 @@ def with_left_out(compared: Compared, left_out: tuple[LeftOut, ...]) -> Compared
     return replace(compared, comparison=replace(compared.comparison, left_out=left_out))
 
 
-def compare_refs(index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None, tell: Tell) -> Compared:
+def compare_refs(
+    index: Index, refs: Sequence[Sequence[RunRef]], metric: str | None, tell: Tell, systems: bool = False
+) -> Compared:
     """Compare these arms, control first. Raises what `rlx.compare.compare` raises."""
     from rlx.api.judged_comparison import beside_control, judged_arms
 
     judged = judged_arms(index, refs, tell)
     _tell_swapped(judged, tell)
-    return compare_asked(index, refs, beside_control(index, judged), metric, tell)
+    return compare_asked(index, refs, beside_control(index, judged), metric, tell, systems)
 
 
 def compare_asked(
@@ -79,6 +84,7 @@ def compare_asked(
     judged: Sequence[Sequence[JudgedRun]],
     metric: str | None,
     tell: Tell,
+    systems: bool = False,
 ) -> Compared:
     """Compare judged arms, control first, beside what the experiment that they are registered for answers.
 
@@ -86,7 +92,7 @@ def compare_asked(
     """
     from rlx.api.left_out import with_other_experiments
 
-    compared = _compare_asked(index, refs, judged, metric, tell)
+    compared = _compare_asked(index, refs, judged, metric, tell, systems)
     return replace(compared, comparison=with_other_experiments(index, compared.comparison, [*chain(*judged)]))
 
 
@@ -96,6 +102,7 @@ def _compare_asked(
     judged: Sequence[Sequence[JudgedRun]],
     metric: str | None,
     tell: Tell,
+    systems: bool,
 ) -> Compared:
     from rlx.api.judged_comparison import compare_judged
     from rlx.api.registered import answered
@@ -109,14 +116,14 @@ def _compare_asked(
             _tell_registered_otherwise(index, {ref.name: ref.created for ref in chain(*refs)}, tell)
         else:
             tell("not all of these runs are of one registered experiment: what follows answers no registered question")
-        return compare_judged(index, refs, judged, metric, tell, withheld)
+        return compare_judged(index, refs, judged, metric, tell, withheld, systems)
     (only,) = found
     primary = only.result.registration.metric
-    if only.compared and metric in (None, primary) and _are_its_arms(only.compared, refs):
+    if only.compared and not systems and metric in (None, primary) and _are_its_arms(only.compared, refs):
         compared = only.compared
     else:
         wanted = metric or (primary if any(primary in metric_names(run.evidence) for run in runs) else None)
-        compared = compare_judged(index, refs, judged, wanted, tell, withheld)
+        compared = compare_judged(index, refs, judged, wanted, tell, withheld, systems)
     return replace(compared, comparison=replace(compared.comparison, registered=only.result))
 
 

@@ -99,10 +99,11 @@ def compare_judged(
     metric: str | None,
     tell: Tell,
     withheld: str = "",
+    systems: bool = False,
 ) -> Compared:
     """Compare judged arms, for which outputs per item are read, and fetched where they are remote.
 
-    `withheld`: why no test of them is shown yet.
+    `withheld`: why no test of them is shown yet. `systems`: compare whole systems.
     """
     from rlx.compare import compare as compare_arms
     from rlx.compare import other_sources, outputs_to_read
@@ -122,7 +123,7 @@ def compare_judged(
         )
         for step, ids in wanted.items()
     }
-    comparison = compare_arms(control, treatments, chosen, items, withheld)
+    comparison = compare_arms(control, treatments, chosen, items, withheld, systems)
     # The outputs may have contradicted a run's log: what is shown of it must say so, too.
     verdicts = {run.run_id: run.verdict for run in comparison.runs}
     return Compared(comparison, [replace(run, verdict=verdicts[run.run_id]) for run in chain(*judged)], items)

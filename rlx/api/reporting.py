@@ -28,20 +28,21 @@ def report(
     seeds: Collection[int] = (),
     curves: Sequence[str] = (),
     reach: float | None = None,
+    systems: bool = False,
     tell: Tell = unheard,
 ) -> Path:
     """Write one HTML page that opens offline: summary, curves, verdicts with their evidence, items, time, versions.
 
     Without arms all those of the latest launch; with one name all the arms that it means; with several the control is
     the first. A page written before is replaced, any other file is not. What may be reported stands in the page.
-    `curves`: patterns of the metrics whose training curves are shown, by default those that show how a training goes.
-    `reach`: a value of the metric, of which the page says when each run reached it. Raises UsageError for patterns that
-    fit no metric and a share above 1 to reach, RlxError where the file is not rlx's own or cannot be written, NoSuchRun
-    for unknown names.
+    `curves`: patterns of the metrics whose training curves are shown, by default those that show how a training
+    goes. `reach`: a value of the metric, of which the page says when each run reached it. `systems`: as for
+    `compare`. Raises UsageError for patterns that fit no metric and a share above 1 to reach, RlxError where the
+    file is not rlx's own or cannot be written, NoSuchRun for unknown names.
     """
     from rlx.api.selection import arm_name
 
-    report_named(Path(path), [arm_name(arm) for arm in arms], metric, seeds, curves, reach, tell)
+    report_named(Path(path), [arm_name(arm) for arm in arms], metric, seeds, curves, reach, tell, systems)
     return Path(path)
 
 
@@ -53,13 +54,14 @@ def report_named(
     curves: Sequence[str],
     reach: float | None,
     tell: Tell,
+    systems: bool = False,
 ) -> Compared | Uncompared:
     """Write the page of the arms that the names mean; what it shows. Raises what `rlx.report` raises."""
     from rlx.api.selection import open_index
 
     check_target(path)
     index = open_index()
-    found = found_runs(index, names, seeds, metric, tell)
+    found = found_runs(index, names, seeds, metric, tell, systems)
     _check_reach(found, reach)
     write_page(path, index, found, curves, reach)
     return found
@@ -127,7 +129,12 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
 
 
 def found_runs(
-    index: Index, names: Sequence[str], seeds: Collection[int], metric: str | None, tell: Tell
+    index: Index,
+    names: Sequence[str],
+    seeds: Collection[int],
+    metric: str | None,
+    tell: Tell,
+    systems: bool = False,
 ) -> Compared | Uncompared:
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
     from rlx.api.comparing import compare_asked, with_left_out
@@ -146,7 +153,7 @@ def found_runs(
         refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
     arms = beside_control(index, judged)
     try:
-        return with_left_out(compare_asked(index, refs, arms, metric, tell), left_out)
+        return with_left_out(compare_asked(index, refs, arms, metric, tell, systems), left_out)
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise

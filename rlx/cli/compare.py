@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, split_metrics
+from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, Systems, split_metrics
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def compare(
     ],
     metrics: Metrics = None,
     seeds: Seeds = None,
+    systems: Systems = False,
     allow_unverified: AllowUnverified = False,
     strict: Annotated[bool, typer.Option("--strict", hidden=True, help="Without effect: the default.")] = False,
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of a terminal table.")] = False,
@@ -66,7 +67,7 @@ def compare(
     metric, curves = split_metrics(metrics)
     index = open_index()
     with patience("reading the runs …"):
-        compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate)
+        compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate, systems)
     _print(compared, as_markdown, as_csv, as_json)
     _draw(index, compared, plot, html, curves)
     raise reportable_exit(compared, allow_unverified)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, split_metrics
+from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, Systems, split_metrics
 
 
 def report(
@@ -36,6 +36,7 @@ def report(
         float | None,
         typer.Option(metavar="VALUE", help="Show when each run reached this value of the metric: 0.7 for 70 %."),
     ] = None,
+    systems: Systems = False,
     allow_unverified: AllowUnverified = False,
 ) -> None:
     """Write a page that says what these runs show, and what proves it.
@@ -58,10 +59,10 @@ def report(
     with patience("reading the runs …"):
         if output is not None or bundle is None:
             page = output or Path("report.html")
-            found = report_named(page, arms, metric, chosen, curves, reach, tell)
+            found = report_named(page, arms, metric, chosen, curves, reach, tell, systems)
             print_text(str(page))
             tell = unheard
         if bundle is not None:
-            found = bundle_asked(bundle, Asked(tuple(arms), metric, tuple(chosen)), tell)
+            found = bundle_asked(bundle, Asked(tuple(arms), metric, tuple(chosen), systems), tell)
             print_text(str(bundle))
     raise reportable_exit(found, allow_unverified)

@@ -27,8 +27,11 @@ def before_training(pair: Pair, items: Items, not_binary: str) -> Iterator[Findi
 
     Each treatment run is held against the control run with its seed, at 0.1 % for all of them together. `items`: scores
     per item of step 0; without them the shares of right answers are tested as if they were of other items, which errs
-    on the cautious side. `not_binary`: why the values are no such shares, "" where they are.
+    on the cautious side. `not_binary`: why the values are no such shares, "" where they are. Other
+    models are apart from the beginning.
     """
+    if pair.of_other_models:
+        return
     level = ALPHA / len(pair.treatment.runs)
     for run in pair.treatment.runs:
         control, _ = same_seed(pair.control.runs, [run])

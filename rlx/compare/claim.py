@@ -30,7 +30,8 @@ def claim(comparison: Comparison) -> str:
         what = "values alone" if all(contrast.test is None for contrast in silent) else "two checkpoints"
         said[f"{what}; no claim about {names}"] = None
     caveat = unverified_words(comparison.unverified)
-    return f"{EXPLORATORY}: {caveat}{'; '.join(said)}" if said else ""
+    what = "whole systems, no setting credited: " if comparison.systems else ""
+    return f"{EXPLORATORY}: {caveat}{what}{'; '.join(said)}" if said else ""
 
 
 def _is_of_arms(contrast: Contrast) -> bool:

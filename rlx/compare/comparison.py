@@ -11,13 +11,14 @@ from rlx.compare.assemble import Runs, arm_differences, compared_arms
 from rlx.compare.before_training import BEFORE, before_training
 from rlx.compare.compared_arms import ComparedArm, same_seed
 from rlx.compare.comparison_values import COLLAPSED, Comparison, Contrast, Pair
+from rlx.compare.difference_areas import CHAT_TEMPLATE
 from rlx.compare.duplicate_runs import copies
 from rlx.compare.equal_runs import EqualRuns, equal_runs
 from rlx.compare.error_rates import holm
 from rlx.compare.evaluation_conditions import Measure
 from rlx.compare.factors import shown_factors
 from rlx.compare.findings import disputed_value, pair_findings
-from rlx.compare.graded_otherwise import graded_otherwise
+from rlx.compare.graded_otherwise import graded_alike, graded_otherwise
 from rlx.compare.inference import choose_test, why_no_test
 from rlx.compare.item_counts import is_share, why_not_binary
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
@@ -40,6 +41,7 @@ def compare(
     metric: str | None = None,
     items: Mapping[int, Items] = _NO_STEPS,
     withheld: str = "",
+    systems: bool = False,
 ) -> Comparison:
     """Hold each treatment arm against the control arm at the last step that all their runs have validated.
 
@@ -47,15 +49,18 @@ def compare(
     metric that the control's log shows. Raises UsageError for a metric that no log has or that fits several, RlxError
     while there is none at all. `items`: scores per item by step, for the runs that `outputs_to_read` names.
     `withheld`: why no p-value and no interval is shown yet, as of a registered experiment that is not complete.
+    `systems`: compare whole systems, whose every difference is listed and none credited.
     """
     judged = (control, *treatments)
     chosen = choose_metric([run for runs in judged for run in runs], metric)
     sources = len(data_sources(control[0].evidence, chosen))
     arms = tuple(held_to_outputs(arm, items, sources) for arm in compared_arms(judged, chosen))
     pairs = [
-        replace(_pair(arms[0], arm, control, runs, chosen), withheld=withheld)
+        replace(_pair(arms[0], arm, control, runs, chosen, systems), withheld=withheld)
         for arm, runs in zip(arms[1:], treatments, strict=True)
     ]
+    if systems:
+        pairs = [replace(pair, measure=replace(pair.measure, graded_alike=graded_alike(pair, items))) for pair in pairs]
     shares = is_share(chosen, [value for arm in arms for run in arm.runs for value in run.series.values()])
     return Comparison(
         metric=chosen,
@@ -65,6 +70,7 @@ def compare(
         steps=_steps(arms),
         contrasts=_with_words(pairs, [_contrast(pair, sources, items) for pair in pairs], shares),
         withheld=withheld,
+        systems=systems,
     )
 
 
@@ -74,23 +80,23 @@ def _steps(arms: Sequence[ComparedArm]) -> tuple[StepRow, ...]:
     return tuple(StepRow(step, tuple(arm.series.get(step) for arm in arms)) for step in steps)
 
 
-def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs, metric: str) -> Pair:
+def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs, metric: str, systems: bool) -> Pair:
     """`left` and `right` are the judged runs of the two arms."""
     runs, labels = (*left, *right), [run.label for run in (*control.runs, *treatment.runs)]
     is_result = metric in {run.core_metric for run in (*control.runs, *treatment.runs)}
-    measure = Measure(metric, is_result, graded_apart(runs))
-    found = copies(runs, labels)
+    measure = Measure(metric, is_result, graded_apart(runs), systems)
+    found, copied = arm_differences(left, right), copies(runs, labels)
     return Pair(
         control,
         treatment,
         metric,
         last_common_step(control.series, treatment.series),
-        arm_differences(left, right),
-        found,
+        tuple(replace(item, declared=False) for item in found) if systems else found,
+        copied,
         same_validation_items(*same_seed(left, right)),
         measure,
         unrecorded(runs, labels, measure),
-        equal=_equal(runs, labels, found),
+        equal=_equal(runs, labels, copied),
         rules=min(run.verdict.rules for run in runs),
     )
 
@@ -132,7 +138,8 @@ def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
 
 
 def _match(pair: Pair, sources: int, items: Mapping[int, Items]) -> tuple[MatchedItems | None, tuple[Finding, ...]]:
-    if pair.step is None:
+    # Items are known by their whole prompts, which another model's template writes otherwise.
+    if pair.step is None or (pair.of_other_models and any(item.key == CHAT_TEMPLATE for item in pair.differences)):
         return None, ()
     matched, findings = match_items(pair, items.get(pair.step, NO_ITEMS), sources)
     if not pair.has_seeds:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
 from rlx.compare.config_diff import ConfigDifference
+from rlx.compare.difference_areas import CHAT_TEMPLATE, MODEL_WEIGHTS, Area
 from rlx.compare.equal_runs import EqualRuns
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
 from rlx.compare.factors import factors_of
@@ -64,8 +65,16 @@ class Pair:
 
     @property
     def broken(self) -> Broken:
-        """What differs in the evaluation, declared or not, by condition."""
-        return self.measure.broken(self.differences)
+        """What differs in the evaluation, declared or not, by condition; the template of another model is its own."""
+        own = self.of_other_models
+        return self.measure.broken(item for item in self.differences if not (own and item.key == CHAT_TEMPLATE))
+
+    @property
+    def of_other_models(self) -> bool:
+        """Tell whether whole systems are compared that began with other weights."""
+        other = {item.key for item in self.differences if item.area is not Area.INCIDENTAL}
+        weights = any(key.startswith(MODEL_WEIGHTS) for key in other)
+        return self.measure.systems and (weights or ("model.path" in other and CHAT_TEMPLATE not in other))
 
     @property
     def finished(self) -> bool:
@@ -165,7 +174,7 @@ class Comparison:
     same experiment that are not in here. `others`: experiments of the like, whose treatment is of `treatment_kind`,
     too. `registered`: what the registered experiment of these runs answers, from all of its runs, whichever of them are
     in here; None where they are of none, or of several. `withheld`: why no test and no interval is shown yet; "" where
-    one may be.
+    one may be. `systems`: whole systems are compared, so that no difference is declared and no setting credited.
     """
 
     metric: str
@@ -179,6 +188,7 @@ class Comparison:
     others: tuple[OtherExperiment, ...] = ()
     registered: RegisteredResult | None = None
     withheld: str = ""
+    systems: bool = False
 
     @property
     def arms(self) -> tuple[ComparedArm, ...]:

@@ -84,17 +84,22 @@ class Measure:
     """What is compared, and so which differences are of the measurement.
 
     `is_result`: a run names this metric as its result. `graded_apart`: `eval.post` has a reward of its own in all runs.
+    `systems`: whole systems are compared, which may begin with other weights. `graded_alike`: the answers that they
+    have in common show that their rewards grade alike.
     """
 
     metric: str
     is_result: bool = False
     graded_apart: bool = False
+    systems: bool = False
+    graded_alike: bool = False
 
     @property
     def conditions(self) -> frozenset[Condition]:
         """What must be alike: all of an evaluation; of a score in the training its reward; of anything else nothing."""
         if is_validation(self.metric) or self.is_result:
-            return frozenset(Condition)
+            waived = {Condition.WEIGHTS, *([Condition.REWARD] if self.graded_alike else [])} if self.systems else set()
+            return frozenset(Condition) - waived
         scores = {name for role in _GIVEN_BY_REWARD for name in names_of(role)}
         return frozenset({Condition.REWARD} if self.metric in scores else ())
 
@@ -114,7 +119,9 @@ class Measure:
     def _condition_of(self, item: ConfigDifference) -> Condition | None:
         after = is_post(self.metric)
         if item.key in _DECLARED_PATHS:
-            is_other = item.declared and item.area is not Area.INCIDENTAL and self._is_of_this(item.key)
+            is_other = (
+                (item.declared or self.systems) and item.area is not Area.INCIDENTAL and self._is_of_this(item.key)
+            )
             return _DECLARED_PATHS[item.key] if is_other else None
         if own := _backend_key(item.key):
             table = _of_backends(tuple(packages().items()))

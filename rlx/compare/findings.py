@@ -13,6 +13,7 @@ from rlx.compare.difference_areas import Area
 from rlx.compare.evaluation_conditions import Condition
 from rlx.compare.item_counts import is_accuracy_above_one
 from rlx.compare.unrecorded import unknown_evaluation
+from rlx.evidence.verdict import counted
 from rlx.plan import Finding, Severity
 from rlx.plan.verdict_rules import is_made
 
@@ -103,8 +104,14 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
 
 
 def undeclared_settings(pair: Pair) -> Iterator[Finding]:
-    """Object to a setting of the training that differs and that no arm declares: it may be the cause instead."""
-    if found := _undeclared_settings(pair):
+    """Object to a setting of the training that differs and that no arm declares: it may be the cause instead.
+
+    Of whole systems say how many differences there are: none is credited, and none objected to.
+    """
+    if pair.measure.systems:
+        words = f"whole systems are compared, {counted(len(pair.differences), 'difference')}: {named(pair.differences)}"
+        yield Finding("RLX933", Severity.NOTE, words, "compare arms of one recipe to credit a setting")
+    elif found := _undeclared_settings(pair):
         yield Finding(
             "RLX932",
             Severity.ERROR,
@@ -119,7 +126,7 @@ def undeclared(pair: Pair) -> Iterator[Finding]:
     told = {RECIPE, *(item.key for items in pair.broken.values() for item in items)}
     told |= {item.key for item in _undeclared_settings(pair)}
     rest = [item for item in pair.differences if not item.declared and item.key not in told]
-    if not rest:
+    if not rest or pair.measure.systems:
         return
     harmless = all(item.area is Area.INCIDENTAL for item in rest)
     yield Finding(

@@ -16,6 +16,8 @@ from rlx.plan import Finding, Severity
 # A reward model that runs in bfloat16 repeats itself to two or three digits.
 _ALIKE = 0.02
 _FEW, _FEW_SHARE = 2, 0.01
+_ENOUGH = 30
+"""Answers in common that show that two rewards grade alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,15 @@ def graded_otherwise(pair: Pair, items: Mapping[int, Items]) -> Iterator[Finding
         f"were graded differently: {_example(control[unlike[0]], treatment[unlike[0]])}",
         "one reward for both arms: did its file, its packages or its judge change between the runs?",
     )
+
+
+def graded_alike(pair: Pair, items: Mapping[int, Items]) -> bool:
+    """Tell whether right and wrong answers that both arms gave show that they are graded by one rule, however named."""
+    control, treatment = (_graded(arm.runs, items) for arm in pair.arms)
+    shared = control.keys() & treatment.keys()
+    scores = {score for key in shared for score in control[key].scores}
+    alike = all(_agree(control[key].scores, treatment[key].scores) for key in shared)
+    return len(shared) >= _ENOUGH and len(scores) > 1 and alike
 
 
 def _graded(runs: Sequence[ComparedRun], items: Mapping[int, Items]) -> dict[tuple[str, str], _Graded]:

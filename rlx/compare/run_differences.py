@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -109,11 +109,38 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
     found = list(differing(control.provenance[kind], treatment.provenance[kind]))
     rest = [each for each in found if not any(f"{each[0]}.".startswith(f"{name}.") for name in launched)]
     names = [(mine, other) for key, mine, other in found if isinstance(mine, str) and key in launched]
-    return tuple(
+    listed = [
         ConfigDifference(f"{CONFIG} {key}", mine, other, area=area_of(f"{CONFIG} {key}"))
         for key, mine, other in rest
         if not (isinstance(mine, str) and (mine, other) in names)
-    )
+    ]
+    return tuple(listed if have_recipes else _without_own_places(_as_seed(listed, control.seed, treatment.seed)))
+
+
+def _as_seed(found: Sequence[ConfigDifference], seed: int, other: int) -> Iterator[ConfigDifference]:
+    """Name the seeds of two runs once, whichever keys of the configuration have them."""
+    own = [item for item in found if item.key.endswith("seed") and (item.control, item.treatment) == (seed, other)]
+    if own:
+        yield ConfigDifference("seed", seed, other)
+    yield from (item for item in found if item not in own)
+
+
+def _without_own_places(found: Iterable[ConfigDifference]) -> Iterator[ConfigDifference]:
+    """Take what follows from the names and folders of the two runs for incidental, wherever it stands."""
+    items = list(found)
+    places = [item for item in items if item.area is Area.INCIDENTAL]
+    parts = {pair for item in places for pair in _unlike_parts(item)}
+    for item in items:
+        unlike = _unlike_parts(item)
+        yield replace(item, area=Area.INCIDENTAL) if unlike and parts.issuperset(unlike) else item
+
+
+def _unlike_parts(item: ConfigDifference) -> list[tuple[str, str]]:
+    """Return the parts in which two names or paths of equal depth differ; none for other values."""
+    if not (isinstance(item.control, str) and isinstance(item.treatment, str)):
+        return []
+    left, right = item.control.split("/"), item.treatment.split("/")
+    return [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]] if len(left) == len(right) else []
 
 
 def _set_differently(command: Sequence[str], other: Sequence[str]) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import Pair
@@ -15,7 +16,9 @@ from rlx.plan import Finding, Severity
 
 def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     """All findings about the two arms' seeds, in order of their ids."""
-    unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, pair.measure))
+    # Two systems may differ in what the runs of one may not.
+    within = replace(pair.measure, systems=False)
+    unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, within))
     checks = (same_seed_twice, seed_struck)
     of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
     repeats = (finding for arm in pair.arms for finding in seeds_not_shown(arm))

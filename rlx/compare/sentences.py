@@ -39,7 +39,10 @@ def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: in
 
 def together(pair: Pair) -> Iterator[str]:
     """Name all factors of a treatment that has several: no test tells which of them a difference is due to."""
-    if len(pair.factors) > 1:
+    if pair.measure.systems:
+        found = counted(len(pair.differences), "difference")
+        yield f"whole systems are compared, with {found}: no one of them is credited"
+    elif len(pair.factors) > 1:
         yield (
             f"{pair.treatment.label} differs from {pair.control.label} in {len(pair.factors)} factors by declaration: "
             f"{listed(pair.factors)}; a difference belongs to all of them together"

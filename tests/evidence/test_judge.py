@@ -493,3 +493,19 @@ def test_a_log_without_a_recipe_that_trained_nothing_is_invalid(gradient: float,
     metrics = {step: {"actor/grad_norm": gradient if step == 2 else 0.0} for step in (1, 2, 3)}
     judged = judge_unplanned(Evidence(metrics, totals=Totals(3)), EXPECTED, RunState.FINISHED)
     assert (judged.status == "invalid") == ("RLX655" in {finding.id for finding in judged.findings}) == is_invalid
+
+
+@pytest.mark.parametrize(
+    ("broken", "state"),
+    [((10,), "valid"), ((0,), "valid"), ((0, 10), "incomplete"), ((20,), "incomplete"), ((10, 20), "incomplete")],
+)
+def test_a_validation_that_is_no_number_costs_the_run_where_it_is_the_last_or_most_of_them(
+    broken: tuple[int, ...], state: str
+) -> None:
+    found = healthy()
+    metrics = {
+        step: {**values, METRIC: math.nan} if step in broken else values for step, values in found.metrics.items()
+    }
+    said, ids = verdict(replace(found, metrics=metrics))
+    assert said == state
+    assert {*ids} & {"RLX702", "RLX703"}

@@ -29,6 +29,14 @@ AllowUnverified = Annotated[
         help="Exit 0 although runs are unverified, where nothing else forbids it. The output has the word either way.",
     ),
 ]
+Systems = Annotated[
+    bool,
+    typer.Option(
+        "--systems",
+        help="Compare whole systems, such as two models: every difference is listed, none credited, and the evaluation "
+        "must be equal.",
+    ),
+]
 Seeds = Annotated[
     list[int] | None,
     typer.Option("--seed", metavar=SEVERAL, min=0, help="Only runs with these seeds. Default: all."),

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rlx.compare.claim import claim
-from rlx.compare.config_diff import RECIPE
+from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.findings import brief
 from rlx.compare.left_out import left_out_groups, left_out_sentence
 from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
+from rlx.evidence.verdict import counted
 from rlx.plan import Finding, Severity
 
 if TYPE_CHECKING:
@@ -36,7 +37,11 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield f"  {first}"
         yield from _finding_lines(said, said=first)
         yield from (f"  {sentence}" for sentence in others)
-        yield f"  declared treatment: {_declared(contrast)}"
+        if comparison.systems:
+            yield f"  whole systems, {counted(len(contrast.differences), 'difference')}:"
+            yield from (f"    {item.area}: {_difference(item)}" for item in contrast.differences)
+        else:
+            yield f"  declared treatment: {_declared(contrast)}"
         yield from (f"    {words}" for words in contrast.shown)
         yield from _finding_lines([finding for finding in contrast.findings if finding not in said])
     yield from left_out_lines(comparison)
@@ -93,9 +98,13 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
             yield f"    fix: {finding.fix}"
 
 
+def _difference(item: ConfigDifference) -> str:
+    return f"{item.key}: {brief(item.control, 400)} → {brief(item.treatment, 400)}"
+
+
 def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
-    words = "; ".join(f"{item.key}: {brief(item.control, 400)} → {brief(item.treatment, 400)}" for item in declared)
+    words = "; ".join(map(_difference, declared))
     if any(item.key == RECIPE for item in contrast.differences):
         return (
             f"{words}; of anything else nothing is known, for want of a recipe"

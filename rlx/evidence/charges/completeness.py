@@ -8,6 +8,7 @@ silently.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.run_end import SEE_WHY, reached, total_steps
@@ -17,6 +18,7 @@ from rlx.evidence.metrics import (
     core_metric,
     data_sources,
     row_counts,
+    series,
     validated_steps,
 )
 from rlx.evidence.run_evidence import Evidence
@@ -98,6 +100,17 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
         for step in expectations.validation_steps
         if evidence.metrics and step <= evidence.last_step and step != total and step not in validated
     ]
+    broken = [step for step in missing if step in _without_a_number(evidence, expectations)]
+    # The values that remain are whole: the last one, and most of the others.
+    if broken and total in validated and 2 * len(broken) <= len(expectations.validation_steps):
+        missing = [step for step in missing if step not in broken]
+        yield remark(
+            "RLX703",
+            Severity.WARNING,
+            f"the validation at {at_steps(broken)} has no finite value; the last one has, and is what counts",
+            "see what failed then, such as the server of the reward",
+            broken[0],
+        )
     if missing:
         yield incomplete("RLX703", f"no validation at {at_steps(missing)}, where one was scheduled", step=missing[0])
 
@@ -113,6 +126,11 @@ def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iter
             f"{who} says {counted(told, 'validation row')}, the log says {own}",
             fix if planned else f"take it in again with --val-size {own}, or without",
         )
+
+
+def _without_a_number(evidence: Evidence, expectations: Expectations) -> set[int]:
+    metric = core_metric(evidence, expectations)
+    return {step for step, value in series(evidence, metric).items() if not isfinite(value)} if metric else set()
 
 
 def _validated(evidence: Evidence, expectations: Expectations) -> list[int]:
