@@ -453,7 +453,7 @@ def _metrics(data: bytes, folder: Path) -> None:
 
 def _items(data: bytes, folder: Path) -> None:
     from rlx.evidence import read_items
-    from rlx.evidence.reading.run_files import read_answers
+    from rlx.evidence.reading.kept_answers import read_answers
 
     (folder / "5.jsonl").write_bytes(data)
     read_answers(folder)

@@ -89,7 +89,8 @@ def _by_share(runs: tuple[ComparedRun, ComparedRun], n: int | None, level: float
 def _changed(ours: ItemScores, theirs: ItemScores) -> str:
     """Say how many of the items that both answered have other answers; "" where none has, or no text was kept."""
     shared = [item for item in ours.answers.keys() & theirs.answers.keys()]
-    changed = sum(ours.answers[item] != theirs.answers[item] for item in shared)
+    # Rows of one item may come in any order.
+    changed = sum(sorted(ours.answers[item]) != sorted(theirs.answers[item]) for item in shared)
     return f"{changed} of {len(shared)} answers changed ({100 * changed / len(shared):.2g} %)" if changed else ""
 
 

@@ -24,6 +24,7 @@ from rlx.compare.item_counts import is_share, why_not_binary
 from rlx.compare.matching import NO_ITEMS, Items, MatchedItems, match_items, not_by_item
 from rlx.compare.metric import choose_metric
 from rlx.compare.output_contradictions import held_to_outputs
+from rlx.compare.output_repeats import copied_outputs, copy_findings, repeat_findings, why_no_shares
 from rlx.compare.run_differences import graded_apart, same_validation_items
 from rlx.compare.seed_findings import seed_findings
 from rlx.compare.sentences import sentences
@@ -56,7 +57,7 @@ def compare(
     sources = len(data_sources(control[0].evidence, chosen))
     arms = tuple(held_to_outputs(arm, items, sources) for arm in compared_arms(judged, chosen))
     pairs = [
-        replace(_pair(arms[0], arm, control, runs, chosen, systems), withheld=withheld)
+        replace(_pair(arms[0], arm, control, runs, chosen, items, systems), withheld=withheld)
         for arm, runs in zip(arms[1:], treatments, strict=True)
     ]
     if systems:
@@ -80,7 +81,15 @@ def _steps(arms: Sequence[ComparedArm]) -> tuple[StepRow, ...]:
     return tuple(StepRow(step, tuple(arm.series.get(step) for arm in arms)) for step in steps)
 
 
-def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs, metric: str, systems: bool) -> Pair:
+def _pair(
+    control: ComparedArm,
+    treatment: ComparedArm,
+    left: Runs,
+    right: Runs,
+    metric: str,
+    items: Mapping[int, Items],
+    systems: bool,
+) -> Pair:
     """`left` and `right` are the judged runs of the two arms."""
     runs, labels = (*left, *right), [run.label for run in (*control.runs, *treatment.runs)]
     is_result = metric in {run.core_metric for run in (*control.runs, *treatment.runs)}
@@ -98,6 +107,7 @@ def _pair(control: ComparedArm, treatment: ComparedArm, left: Runs, right: Runs,
         unrecorded(runs, labels, measure),
         equal=_equal(runs, labels, copied),
         rules=min(run.verdict.rules for run in runs),
+        copied_outputs=copied_outputs(runs, labels, items),
     )
 
 
@@ -109,8 +119,9 @@ def _equal(runs: Runs, labels: Sequence[str], found: Sequence[tuple[str, str]]) 
 
 def _contrast(pair: Pair, sources: int, items: Mapping[int, Items]) -> Contrast:
     matched, unmatched = _match(pair, sources, items)
-    not_binary = why_not_binary(pair.metric, sources)
+    not_binary = why_not_binary(pair.metric, sources) or why_no_shares(pair, items)
     findings = (*pair_findings(pair), *seed_findings(pair), *disputed_value(pair), *unmatched)
+    findings += (*copy_findings(pair), *repeat_findings(pair, items))
     findings += (*graded_otherwise(pair, items), *before_training(pair, items.get(BEFORE, NO_ITEMS), not_binary))
     if not (pair.has_seeds or matched or unmatched or why_no_test(pair, findings)):
         findings += tuple(not_by_item(pair, items.get(pair.step or 0, NO_ITEMS), sources))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rlx.compare.align import StepRow
 from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
@@ -26,15 +27,27 @@ COLLAPSED = "RLX931"
 """The finding that the control collapsed before the step that is compared."""
 
 
+class Copy(NamedTuple):
+    """Two validations with the same unique ids, each by the label of its run and its step."""
+
+    label: str
+    step: int
+    other_label: str
+    other_step: int
+
+    def __str__(self) -> str:
+        return f"step {self.other_step} of {self.other_label} and step {self.step} of {self.label}"
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A control arm and one treatment arm; `step` is the last at which every run of both was validated.
 
-    `copies`: labels of two runs that are one run. `equal`: others that trained alike. `same_items`: it is known that
-    both checkpoints were validated on the same items, so that n of one is n of the other. `unrecorded`: what runs, by
-    their labels, did not record of their evaluation. `measure` says which differences are of the evaluation.
-    `withheld`: why no test is shown yet, whatever the runs are; "" where one may be. `rules`: the version of the rules
-    that the runs were judged by.
+    `copies`: labels of two runs that are one run. `equal`: others that trained alike. `copied_outputs`: validations of
+    two runs whose outputs are one file. `same_items`: it is known that both checkpoints were validated on the same
+    items, so that n of one is n of the other. `unrecorded`: what runs, by their labels, did not record of their
+    evaluation. `measure` says which differences are of the evaluation. `withheld`: why no test is shown yet, whatever
+    the runs are; "" where one may be. `rules`: the version of the rules that the runs were judged by.
     """
 
     control: ComparedArm
@@ -49,6 +62,7 @@ class Pair:
     withheld: str = ""
     equal: tuple[EqualRuns, ...] = ()
     rules: int = RULES
+    copied_outputs: tuple[Copy, ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:

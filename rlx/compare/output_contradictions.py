@@ -47,7 +47,7 @@ def _finding(scores: ItemScores, run: ComparedRun) -> Finding:
         words = f"are none of it: their lines say step {scores.told_step}"
     else:
         words = (
-            f"contradict the log: their {len(scores.scores)} items have the mean {scores.mean:.6g}, the log says "
+            f"contradict the log: their {scores.rows} items have the mean {scores.mean:.6g}, the log says "
             f"{run.series[scores.step]:.6g}"
         )
     return Finding(

@@ -276,12 +276,58 @@ class Disagreement:
     values: tuple[float, float]
 
 
+class Counted(NamedTuple):
+    """How many answers, and one of them in words; "" for none."""
+
+    number: int = 0
+    example: str = ""
+
+
+NO_ANSWERS = Counted()
+
+
+class Replayed(NamedTuple):
+    """What a replay of one grader says of the answers of a validation.
+
+    `right`, `wrong`: how many it decides so. `refused`: those of the right ones that were scored 0. `accepted`: those
+    of the wrong ones that were scored 1.
+    """
+
+    right: int = 0
+    wrong: int = 0
+    refused: Counted = NO_ANSWERS
+    accepted: Counted = NO_ANSWERS
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnswers:
+    """What one validation kept. `answers` counts the lines, `read` those that are answers with a score.
+
+    `items`: how many distinct ones, None for more than are counted. `digest`: of all answers with their items, whatever
+    their order, ids, scores and step. `ids`: the smallest digests of ids that are drawn anew for each validation.
+    `sources`: the data sources that the lines name. `is_multi_turn`: some stand for a turn of a longer conversation.
+    `replays`: by grader. `one_for_many`: for how many unequal truths one answer text was scored right, at least three.
+    `graded_before`: the answers that an earlier validation of the run, or this one, has with another score.
+    """
+
+    answers: int
+    read: int = 0
+    items: int | None = 0
+    digest: str = ""
+    ids: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    is_multi_turn: bool = False
+    replays: Mapping[str, Replayed] = field(default_factory=dict)
+    one_for_many: Counted = NO_ANSWERS
+    graded_before: Counted = NO_ANSWERS
+
+
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
 
     `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
-    `answers`: step -> how many answers its validation kept, where the run keeps them.
+    `answers`: step -> how many answers its validation kept, where the run keeps them; `outputs`: what they show.
     `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
     that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
     `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
@@ -306,6 +352,7 @@ class Evidence:
     restarts: tuple[Restart, ...] = ()
     attempts: int = 1
     answers: Mapping[int, int] = field(default_factory=dict)
+    outputs: Mapping[int, KeptAnswers] = field(default_factory=dict)
     missing: str = ""
     conflicts: tuple[Disagreement, ...] = ()
     announced: tuple[Announcement, ...] = ()

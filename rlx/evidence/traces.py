@@ -44,7 +44,7 @@ class Setup:
     `recipe`: resolved, with all defaults. `treatment`: the dotted recipe keys that the arm changes. `configuration`:
     the tree that the engine composed; where it left none, that of the settings of the plan. `is_composed` tells which.
     `planned`: the dotted keys of the engine that the plan sets. `found`: what the run recorded of its host at its
-    start: digests of data and model.
+    start: digests of data and model. `sent`: the digests of the files that were sent with it, by their paths.
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +53,7 @@ class Setup:
     is_composed: bool = False
     planned: frozenset[str] = frozenset()
     found: Mapping[str, Any] = field(default_factory=dict)
+    sent: Mapping[str, str] = field(default_factory=dict)
 
 
 UNKNOWN_SETUP = Setup()

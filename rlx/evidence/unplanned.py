@@ -33,5 +33,6 @@ def judge_unplanned(
     worst, far, seen = charges[0], reached(evidence, expectations), noise_seen(evidence)
     sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
     sentence += "" if far in sentence else f"; {far}"
-    findings, disputed = tuple(charge.finding for charge in charges), any(charge.dissent for charge in charges)
-    return Verdict(worst.status, findings, sentence, seen.cell, disputed, rules)
+    contradicted = any(charge.dissent for charge in charges)
+    findings = tuple(charge.finding for charge in charges)
+    return Verdict(worst.status, findings, sentence, seen.cell, contradicted, rules)

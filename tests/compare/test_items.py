@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,92 @@ def test_of_two_values_of_the_compared_step_neither_is_a_result(
     found = contrast(code=14)
     assert "RLX910" in ids(found) and found["test"] is None and not found["reportable"]
     assert "aqn" in found["no_test"] and found["sentences"] == wording, "the kept outputs know which value is right"
+
+
+def copy_outputs(source: Path, target: Path, steps: dict[int, int]) -> None:
+    """Put outputs of other steps or another run in the place of its own, with the values that they are the mean of."""
+    for step, of in steps.items():
+        path = source / f"attempts/1/validation/{of}.jsonl"
+        copied = [{**json.loads(line), "step": step} for line in path.read_text(encoding="utf-8").splitlines()]
+        text = "".join(json.dumps(line) + "\n" for line in copied)
+        (target / f"attempts/1/validation/{step}.jsonl").write_text(text, encoding="utf-8")
+        metrics = target / "attempts/1/metrics.jsonl"
+        rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+        value = sum(line["acc"] for line in copied) / len(copied)
+        for row in rows:
+            if row["step"] == step:
+                row["data"] |= {key: value for key in row["data"] if key.startswith("val-")}
+        metrics.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        log = target / "attempts/1/log"
+        log.write_bytes(
+            b"".join(line for line in log.read_bytes().splitlines(True) if f"step:{step} - ".encode() not in line)
+        )
+
+
+@pytest.mark.parametrize("steps", [{20: 20}, {0: 0}, {10: 10}, {5: 15}, {0: 0, 20: 20}, {15: 20}])
+def test_outputs_of_the_other_arm_are_no_comparison(pair: dict[str, Path], steps: dict[int, int]) -> None:
+    copy_outputs(pair["baseline"], pair["aqn"], steps)
+    found = contrast(code=14)
+    (copied,) = [finding for finding in found["findings"] if finding["id"] == "RLX924"]
+    assert (copied["severity"], found["test"]) == ("error", None)
+    step, of = next(iter(steps.items()))
+    assert f"step {of} of baseline and step {step} of aqn" in copied["message"]
+
+
+def test_outputs_of_an_earlier_step_of_the_same_run_are_no_result(pair: dict[str, Path]) -> None:
+    copy_outputs(pair["aqn"], pair["aqn"], {20: 15})
+    answer = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)
+    assert "RLX784" in {finding["id"] for finding in answer["treatments"][0]["verdict"]["findings"]}
+    assert answer["treatments"][0]["struck"] and not answer["control"]["struck"]
+
+
+def test_scores_that_the_known_reward_contradicts_make_the_run_invalid(pair: dict[str, Path]) -> None:
+    edit(pair["aqn"], lambda line: line.update(acc=0.0 if line["output"] == line["gts"] else 1.0), first=60)
+    answer = json.loads(rlx("compare", "baseline", "aqn", "--json", code=14).stdout)
+    verdict = answer["treatments"][0]["verdict"]
+    assert verdict["status"] == "invalid" and {"RLX780", "RLX782"} <= {each["id"] for each in verdict["findings"]}
+
+
+def repeated(scores: Scores, rows: dict[str, int]) -> Comparison:
+    """Two arms of which some items have several rows."""
+    columns = [{item: (pair[side],) * rows.get(item, 1) for item, pair in scores.items()} for side in (0, 1)]
+    n = sum(map(len, columns[0].values()))
+    values = [sum(map(sum, column.values())) / n for column in columns]
+    builder = RunBuilder(planned_rows=n, rows=n)
+    runs = [
+        replace(builder, arm="baseline", series={STEP: values[0]}).judged(),
+        replace(builder, arm="aqn", series={STEP: values[1]}, recipe={"aqn": {}}, treatment=("aqn",)).judged(),
+    ]
+    kept = {run.run_id: ItemScores(STEP, column, repeats=rows) for run, column in zip(runs, columns, strict=True)}
+    return compare([runs[0]], [[runs[1]]], items={STEP: kept})
+
+
+def test_rows_of_one_item_are_one_item() -> None:
+    scores = {str(item): (float(item < 4), float(item < 5)) for item in range(10)}
+    found = only(repeated(scores, dict.fromkeys(scores, 10)))
+    assert isinstance(found.test, PairedItems) and (found.test.n, found.test.better, found.test.worse) == (10, 1, 0)
+    assert found.test.p_value == pytest.approx(0.317, abs=0.001)
+    (finding,) = [each for each in found.findings if each.id == "RLX925"]
+    assert finding.severity is Severity.WARNING and "90 of 100" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("again", "severity"), [(0, None), (1, Severity.NOTE), (4, Severity.NOTE), (6, Severity.WARNING)]
+)
+def test_few_repeats_are_noted(again: int, severity: Severity | None) -> None:
+    scores = {str(item): (float(item % 2), float(item % 3 == 0)) for item in range(100 - again)}
+    found = only(repeated(scores, {str(item): 2 for item in range(again)}))
+    assert [each.severity for each in found.findings if each.id == "RLX925"] == ([severity] if severity else [])
+    assert isinstance(found.test, PairedItems) and found.test.n == 100 - again and found.reportable
+
+
+def test_repeats_that_one_run_shows_forbid_a_test_of_shares() -> None:
+    scores = {str(item): (float(item < 4), float(item < 5)) for item in range(10)}
+    columns = {item: (pair[1],) * 10 for item, pair in scores.items()}
+    runs = [
+        RunBuilder(series={STEP: 0.4}, planned_rows=100, rows=100).judged(),
+        RunBuilder(arm="aqn", series={STEP: 0.5}, planned_rows=100, rows=100, recipe={"aqn": {}}).judged(),
+    ]
+    kept = {runs[1].run_id: ItemScores(STEP, columns, repeats=dict.fromkeys(columns, 10))}
+    found = only(compare([runs[0]], [[runs[1]]], items={STEP: kept}))
+    assert found.test is None and "90 of 100" in found.no_test

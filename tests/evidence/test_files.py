@@ -10,8 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent
+from rlx.evidence.reading.kept_answers import read_answers
 from rlx.evidence.reading.noise_records import read_records
-from rlx.evidence.reading.run_files import read_answers, read_metrics
+from rlx.evidence.reading.run_files import read_metrics
 
 EVENT = {
     "kind": "noise",
@@ -126,7 +127,9 @@ def test_outputs_that_cannot_be_read_are_no_answers_known(tmp_path: Path) -> Non
     (tmp_path / "10.jsonl").write_text('{"score": 1}\n{"score": 0}\n', encoding="utf-8")
     (tmp_path / "20.jsonl").mkdir()
     (tmp_path / "30.jsonl").symlink_to("30.jsonl")
-    assert read_answers(tmp_path) == {10: 2}
+    assert {step: (found.kept.answers, found.kept.read) for step, found in read_answers(tmp_path).items()} == {
+        10: (2, 0)
+    }
 
 
 def test_numbers_tell_of_lost_and_doubled_lines(tmp_path: Path) -> None:

@@ -56,14 +56,18 @@ def by_trainer_v1(rows: Sequence[Row], ids: Sequence[UUID]) -> list[dict[str, An
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
 @given(rows=ROWS, data=st.data())
-def test_every_row_is_an_item_with_its_answers(tmp_path: Path, rows: list[Row], data: st.DataObject) -> None:
+def test_every_item_has_the_answers_of_all_its_rows(tmp_path: Path, rows: list[Row], data: st.DataObject) -> None:
     ids = data.draw(st.lists(st.uuids(), min_size=len(rows), max_size=len(rows), unique=True))
     metric = "val-core/s/acc/mean@3"
     plain, v1 = read(tmp_path, by_trainer(rows), metric), read(tmp_path, by_trainer_v1(rows, ids), metric)
     assert plain is not None and v1 is not None
-    expected = Counter(tuple(scores) for _, _, scores in rows)
-    assert Counter(plain.scores.values()) == Counter(v1.scores.values()) == expected
-    assert plain.scores.keys() == v1.scores.keys()
+    expected = Counter(score for _, _, scores in rows for score in scores)
+    assert Counter(score for scores in plain.scores.values() for score in scores) == expected
+    assert {item: sorted(scores) for item, scores in plain.scores.items()} == {
+        item: sorted(scores) for item, scores in v1.scores.items()
+    }
+    assert plain.repeats == v1.repeats and plain.rows == len(rows)
+    assert all(len(scores) == 3 * plain.repeats.get(item, 1) for item, scores in plain.scores.items())
     assert plain.mean == pytest.approx(sum(sum(scores) / 3 for _, _, scores in rows) / len(rows))
 
 
@@ -76,7 +80,7 @@ def test_a_torn_file_loses_the_torn_answer_only(tmp_path: Path, rows: list[Row],
     left = read_items(tmp_path, 20, ACC)
     whole = text[: cut % (len(text) + 1)].count("}\n")
     # Without its end-of-line, a line may be whole all the same.
-    assert (len(left.scores) if left else 0) in (whole, whole + 1)
+    assert (left.rows if left else 0) in (whole, whole + 1)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=100)
@@ -85,8 +89,8 @@ def test_no_content_raises_or_hides_a_line(tmp_path: Path, junk: bytes) -> None:
     good = json.dumps(line("2+2=?", acc=1)).encode()
     (tmp_path / "20.jsonl").write_bytes(good + b"\n" + junk + b"\n" + good + b"\n")
     found = read_items(tmp_path, 20, ACC)
-    assert found is not None and list(found.scores.values())[-1] == (1.0,)
-    assert len(found.scores) >= 2
+    assert found is not None and found.rows >= 2
+    assert next(iter(found.scores.values()))[:2] == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +137,25 @@ def test_the_reward_of_a_fork_that_writes_it_once(tmp_path: Path) -> None:
 def test_the_right_answer_tells_rows_with_one_prompt_apart(tmp_path: Path) -> None:
     one = read(tmp_path, [line("?", "yes", acc=1), line("?", "no", acc=0), line("?", "no", acc=1)])
     other = read(tmp_path, [line("?", "no", acc=0), line("?", "yes", acc=1), line("?", "no", acc=1)])
-    assert one is not None and one == other and len(one.scores) == 3
+    assert one is not None and one == other and sorted(one.scores.values()) == [(0.0, 1.0), (1.0,)]
+    assert (list(one.repeats.values()), one.rows, one.mean) == ([2], 3, pytest.approx(2 / 3))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "truth"),
+    [("2 + 2 =\n?", "4"), (" 2 + 2 = ? ", " 4"), ("\uff12 + 2 = ?", "4"), ("2 +\u00a02 = ?", "\uff14")],
+)
+def test_white_space_and_forms_of_characters_make_no_other_item(tmp_path: Path, prompt: str, truth: str) -> None:
+    found = read(tmp_path, [line("2 + 2 = ?", acc=1), line(prompt, truth, acc=0)])
+    assert found is not None and list(found.scores.values()) == [(1.0, 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "truth"), [("2 + 3 = ?", "4"), ("2 + 2 = ?", "5"), ("2 + 2 = X", "4"), ("2 + 2 = x", "4")]
+)
+def test_other_words_case_and_right_answers_are_other_items(tmp_path: Path, prompt: str, truth: str) -> None:
+    found = read(tmp_path, [line("2 + 2 = ?", acc=1), line("2 + 2 = ξ", acc=1), line(prompt, truth, acc=0)])
+    assert found is not None and len(found.scores) == 3
 
 
 def test_lines_that_name_their_source(tmp_path: Path) -> None:

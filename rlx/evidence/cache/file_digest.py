@@ -11,7 +11,7 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import grammars
-from rlx.evidence.reading import console, noise_records, run_files, weight_records
+from rlx.evidence.reading import console, kept_answers, noise_records, run_files, weight_records
 from rlx.plan.run_dir import (
     EVENTS_DIR,
     EXIT_FILE,
@@ -62,6 +62,7 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
         run_files.RULES,
         noise_records.RULES,
         weight_records.RULES,
+        kept_answers.RULES,
     )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
 

@@ -10,37 +10,36 @@ Only digests of the texts are kept, and the ends of the prompts: answers may be 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from rlx.evidence.reading.item_identity import ITEM_BYTES, SmallestIds, item_digest, text_digest
 from rlx.evidence.reading.run_files import is_count
 from rlx.evidence.reading.scan import matching_lines
 
 # The other statistics (best@k, maj@k) are drawn by bootstrap: no item has a value of its own.
 _MEAN = re.compile(r"val-(?:core|aux)/(.+)/([^/]+)/mean@(\d{1,6})")
 _TURN = re.compile(r"(.+_\d+)_(\d{1,9})")
-_DIGEST_BYTES = 12
-_AGAIN = "#"
 _EXCERPT, _EXCERPT_OF_ANSWER = 90, 200
 
 
 @dataclass(frozen=True, slots=True)
 class ItemScores:
-    """The scores of one validation by item, as many for each as the metric averages over.
+    """The scores of one validation by item: of each of its rows as many as the metric averages over.
 
-    The key of an item is the digest of its prompt and its right answer, and a number where the data has both again:
-    such items cannot be told apart. `source`: the data source, where the lines name it; None: they do not, and all
-    sources of the validation are in here. `told_step`: the step that lines name themselves, where it is another one
-    than that of their file. `prompts`: how the prompt of an item begins and ends, by its digest. `answers`: digests of
-    the answers in the order of the scores, of items whose answers were kept.
+    The key of an item is the digest of its prompt and its right answer. Rows with both alike are one item: nothing
+    tells them apart, and their answers are no further sample. `repeats`: how many rows each item has that has several.
+    `source`: the data source, where the lines name it; None: they do not, and all sources of the validation are in
+    here. `told_step`: the step that lines name themselves, where it is another one than that of their file. `prompts`:
+    how the prompt of an item begins and ends, by its digest. `answers`: digests of the answers in the order of the
+    scores, of items whose answers were kept. `ids`: the smallest digests of the unique ids of the whole file.
     """
 
     step: int
@@ -49,10 +48,12 @@ class ItemScores:
     told_step: int | None = None
     prompts: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     answers: Mapping[str, tuple[str, ...]] = field(default_factory=dict, compare=False, repr=False)
+    repeats: Mapping[str, int] = field(default_factory=dict)
+    ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def prompt(self, item: str) -> str:
         """The text that a person recognises an item by; "" where it is not known."""
-        return self.prompts.get(item.partition(_AGAIN)[0], "")
+        return self.prompts.get(item, "")
 
     @property
     def means(self) -> dict[str, float]:
@@ -60,9 +61,14 @@ class ItemScores:
         return {item: fmean(scores) for item, scores in self.scores.items()}
 
     @property
+    def rows(self) -> int:
+        """The number of rows, of which several may be one item."""
+        return len(self.scores) + sum(self.repeats.values()) - len(self.repeats)
+
+    @property
     def mean(self) -> float:
-        """The mean over items of their means: what the metric is."""
-        return fmean(self.means.values())
+        """The mean over all rows: what the metric is."""
+        return fmean(score for scores in self.scores.values() for score in scores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +122,18 @@ def read_items(folder: Path, step: int, metric: str) -> ItemScores | None:
     if wanted is None:
         return None
     try:
-        answers, sources = _read(folder / f"{step}.jsonl", wanted)
+        answers, sources, ids = _read(folder / f"{step}.jsonl", wanted)
     except OSError:
         return None
-    items = _numbered(_by_row(answers, wanted.samples), wanted.samples)
+    items = _by_item(_by_row(answers, wanted.samples), wanted.samples)
+    repeats = {item: len(found) // wanted.samples for item, found in items.items() if len(found) > wanted.samples}
     scores = {item: tuple(each.score for each in found) for item, found in items.items()}
     texts = {item: tuple(each.output for each in found) for item, found in items.items()}
     told_answers = {item: found for item, found in texts.items() if all(found)}
     prompts = {answer.item: answer.prompt for answer in answers}
     told = next((answer.step for answer in answers if answer.step not in (None, step)), None)
     source = wanted.source if sources else None
-    return ItemScores(step, scores, source, told, prompts, told_answers) if items else None
+    return ItemScores(step, scores, source, told, prompts, told_answers, repeats, ids) if items else None
 
 
 def read_texts(folder: Path, step: int, metric: str, items: Collection[str]) -> dict[str, ItemTexts]:
@@ -135,10 +142,10 @@ def read_texts(folder: Path, step: int, metric: str, items: Collection[str]) -> 
     if wanted is None:
         return {}
     try:
-        answers, _ = _read(folder / f"{step}.jsonl", wanted, {item.partition(_AGAIN)[0] for item in items})
+        answers, *_ = _read(folder / f"{step}.jsonl", wanted, items)
     except OSError:
         return {}
-    found = _numbered(_by_row(answers, wanted.samples), wanted.samples)
+    found = _by_item(_by_row(answers, wanted.samples), wanted.samples)
     return {
         item: ItemTexts(each[0].expected, tuple(answer.text for answer in each))
         for item, each in found.items()
@@ -146,18 +153,19 @@ def read_texts(folder: Path, step: int, metric: str, items: Collection[str]) -> 
     }
 
 
-def _read(path: Path, wanted: Wanted, to_read: Collection[str] = ()) -> tuple[list[_Answer], bool]:
-    """The answers of the wanted source, and whether the lines name their sources."""
+def _read(path: Path, wanted: Wanted, to_read: Collection[str] = ()) -> tuple[list[_Answer], bool, tuple[str, ...]]:
+    """The answers of the wanted source, whether the lines name their sources, and the smallest ids of all lines."""
     answers: list[_Answer] = []
-    named = False
+    named, ids = False, SmallestIds()
     for line in _documents(path):
+        ids.add(line.get("uid"))
         source = line.get("data_source")
         named |= isinstance(source, str)
         if isinstance(source, str) and source != wanted.source:
             continue
         if (answer := _answer(line, wanted.variable, to_read)) is not None:
             answers.append(answer)
-    return answers, named
+    return answers, named, ids.kept
 
 
 def _documents(path: Path) -> Iterator[dict[str, Any]]:
@@ -174,26 +182,26 @@ def _documents(path: Path) -> Iterator[dict[str, Any]]:
 def _answer(line: Mapping[str, Any], variable: str, to_read: Collection[str]) -> _Answer | None:
     # The reward that verl averages is written as `score`, and again as `reward`.
     value = line.get("score") if variable == "reward" and "reward" not in line else line.get(variable)
-    score, prompt = _score(value), line.get("input")
+    score, prompt = score_of(value), line.get("input")
     if score is None or not isinstance(prompt, str):
         return None
     session, turn = _session(line.get("uid"))
-    item = _digest(prompt, line.get("gts"))
+    item = item_digest(prompt, line.get("gts")).hex()
     told = line.get("step")
     step = told if is_count(told) else None
     row, text = session.rpartition("_")[0], line.get("output")
-    output = _digest(text, None) if isinstance(text, str) else ""
+    output = text_digest(text, ITEM_BYTES).hex() if isinstance(text, str) else ""
     texts = (_text_of(text), _text_of(line.get("gts"))) if item in to_read else ("", "")
-    return _Answer(item, row, session, turn, score, _excerpt(prompt), step, output, *texts)
+    return _Answer(item, row, session, turn, score, excerpt(prompt), step, output, *texts)
 
 
 def _text_of(value: Any) -> str:
     if value is None:
         return ""
-    return _excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _EXCERPT_OF_ANSWER)
+    return excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _EXCERPT_OF_ANSWER)
 
 
-def _excerpt(text: str, end: int = _EXCERPT) -> str:
+def excerpt(text: str, end: int = _EXCERPT) -> str:
     """Cut its middle out: what is asked stands after what all prompts begin with, and before what all end with."""
     line = " ".join(text.split())
     return line if len(line) <= 2 * end else f"{line[:end]} … {line[-end:]}"
@@ -205,7 +213,12 @@ def _session(uid: Any) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else ("", 0)
 
 
-def _score(value: Any) -> float | None:
+def turn_of(uid: Any) -> int:
+    """The turn that an answer stands for, from 0; 0 for an id that names none."""
+    return _session(uid)[1]
+
+
+def score_of(value: Any) -> float | None:
     """A number as verl averages it. Where json does not know a type of numpy, verl writes its text."""
     if isinstance(value, str):
         value = {"True": 1.0, "False": 0.0}.get(value, value)
@@ -215,11 +228,6 @@ def _score(value: Any) -> float | None:
         return float(value)
     except (ValueError, OverflowError):
         return None
-
-
-def _digest(prompt: str, answer: Any) -> str:
-    text = json.dumps([prompt, answer], sort_keys=True)
-    return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def _by_row(answers: list[_Answer], samples: int) -> Iterator[tuple[str, list[_Answer]]]:
@@ -240,11 +248,9 @@ def _last_turns(answers: list[_Answer]) -> list[_Answer]:
     return [answer for answer in answers if not answer.row or answer.turn == last[answer.session]]
 
 
-def _numbered(rows: Iterator[tuple[str, list[_Answer]]], samples: int) -> dict[str, list[_Answer]]:
-    seen: Counter[str] = Counter()
-    items = {}
+def _by_item(rows: Iterator[tuple[str, list[_Answer]]], samples: int) -> dict[str, list[_Answer]]:
+    items: dict[str, list[_Answer]] = defaultdict(list)
     for item, answers in rows:
         if len(answers) == samples and all(math.isfinite(answer.score) for answer in answers):
-            seen[item] += 1
-            items[item if seen[item] == 1 else f"{item}{_AGAIN}{seen[item]}"] = answers
-    return items
+            items[item] += answers
+    return dict(items)

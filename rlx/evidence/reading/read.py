@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,10 +18,11 @@ from rlx.evidence.cache.sections import Store
 from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.reading.attempt_times import attempt_time
 from rlx.evidence.reading.console import ConsoleParser, joined
+from rlx.evidence.reading.kept_answers import FileAnswers, compared_answers, read_answers
 from rlx.evidence.reading.lineages import read_lineage
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.noise_records import NoiseRecords, read_records
-from rlx.evidence.reading.run_files import read_answers, read_metrics
+from rlx.evidence.reading.run_files import read_metrics
 from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.reading.weight_records import read_weights
@@ -99,7 +101,7 @@ class _Attempt:
     unproven: str
     restarts: list[Restart]
     disagreements: list[Disagreement]
-    answers: Mapping[int, int]
+    answers: Mapping[int, FileAnswers]
     announced: tuple[Announcement, ...]
     has_hole: bool
     kills: MemoryKills | None = None
@@ -124,9 +126,8 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
     except OSError:  # it ended before it could write, or has not begun
         parser = ConsoleParser(number)
     metrics = read_metrics(folder / METRICS_FILE, number, states, grows=not finished)
-    read = _merge(
-        number, parser, metrics, read_records(folder / EVENTS_DIR, number), read_answers(folder / VALIDATION_DIR)
-    )
+    answers = read_answers(folder / VALIDATION_DIR, states, grows=not finished)
+    read = _merge(number, parser, metrics, read_records(folder / EVENTS_DIR, number), answers)
     return replace(
         read,
         kills=read_kills(folder, number),
@@ -144,7 +145,7 @@ def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) ->
 
 
 def _merge(
-    number: int, parser: ConsoleParser, file: Timeline, records: NoiseRecords, answers: Mapping[int, int]
+    number: int, parser: ConsoleParser, file: Timeline, records: NoiseRecords, answers: Mapping[int, FileAnswers]
 ) -> _Attempt:
     """One attempt from its console, its metrics file, its noise events and its validation outputs."""
     console = parser.timeline
@@ -171,14 +172,16 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
     total, attempts = len(attempts), _counting(attempts)
     steps = MetricTable()
     noise: list[NoiseEvent] = []
-    answers: dict[int, int] = {}
+    answers: dict[int, FileAnswers] = {}
+    made: list[tuple[int, FileAnswers]] = []
     for attempt in attempts:
         if (at := attempt.resumed_at) is not None:
             steps, noise = steps.until(at), _until(noise, attempt.noise, at)
-            answers = {step: count for step, count in answers.items() if step <= at}
+            answers = {step: found for step, found in answers.items() if step <= at}
         elif (first := _first_step(attempt)) is not None:
             steps, noise = steps.until(first), _before(noise, attempt.noise, first)
         answers |= attempt.answers
+        made += sorted(attempt.answers.items(), key=itemgetter(0))
         steps = steps.updated(attempt.steps)
         noise += attempt.noise
     return Evidence(
@@ -189,7 +192,8 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
         attempts=total,
-        answers=answers,
+        answers={step: found.kept.answers for step, found in answers.items()},
+        outputs={step: found for step, found in compared_answers(made).items() if step in answers},
         announced=tuple(dict.fromkeys(said for attempt in attempts for said in attempt.announced)),
         has_hole=any(attempt.has_hole for attempt in attempts),
         unproven=next((attempt.unproven for attempt in attempts if attempt.unproven), ""),

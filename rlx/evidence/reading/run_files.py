@@ -1,4 +1,4 @@
-"""Read the files that a run writes besides its console log: metrics.jsonl and the outputs of validations.
+"""Read metrics.jsonl, which a run writes besides its console log.
 
 A torn last line is normal in a running run, so a line that does not parse is left out, never an error.
 Source: verl/utils/tracking.py (FileLogger: json.dumps up to 0.6.1, orjson with null for NaN since 0.7.1).
@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
-from rlx.evidence.reading.scan import CHUNK_BYTES, LineScanner
+from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
 
 _LARGEST = 1e100
@@ -65,20 +65,6 @@ def read_metrics(path: Path, attempt: int = 1, states: Store | None = None, *, g
         parser = MetricsParser(path.name, attempt)
     parser.finish()
     return parser.timeline
-
-
-def read_answers(folder: Path) -> dict[int, int]:
-    """Count the answers that each validation kept, by step: the lines of `<step>.jsonl`, where it can be read."""
-    counts = {int(path.stem): _count_lines(path) for path in folder.glob("*.jsonl") if path.stem.isdecimal()}
-    return {step: count for step, count in counts.items() if count is not None}
-
-
-def _count_lines(path: Path) -> int | None:
-    try:
-        with path.open("rb") as stream:
-            return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(CHUNK_BYTES), b""))
-    except OSError:
-        return None
 
 
 def read_document(line: bytes) -> dict[str, Any]:

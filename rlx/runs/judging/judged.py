@@ -120,7 +120,8 @@ def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRu
     if control.verdict.status is VerdictStatus.INVALID:
         return run
     rules, latest = run.verdict.rules, run.latest
-    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control, rules, latest)
+    sent = run.provenance.get("files") or {}
+    verdict = verdict_of(run.run_id, run.plan, run.evidence, run.state, parsed, control, rules, latest, sent)
     return replace(run, verdict=verdict)
 
 
@@ -151,7 +152,9 @@ def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) ->
         seed=plan.seed,
         plan=plan,
         evidence=evidence,
-        verdict=verdict_of(ref.run_id, plan, evidence, sight.state, parsed, rules=rules, latest=paths.latest),
+        verdict=verdict_of(
+            ref.run_id, plan, evidence, sight.state, parsed, rules=rules, latest=paths.latest, sent=manifest.digests
+        ),
         state=sight.state,
         provenance={**found_at_start(paths.latest), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
@@ -179,5 +182,6 @@ def _with_config(run: JudgedRun, sight: Sight, parsed: ParsedFiles) -> JudgedRun
         return replace(run, provenance=provenance)
     evidence = replace(run.evidence, settings={**run.evidence.settings, **seen})
     rules = run.verdict.rules
-    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed, rules=rules, latest=paths.latest)
+    sent = run.provenance.get("files") or {}
+    verdict = verdict_of(run.run_id, run.plan, evidence, run.state, parsed, rules=rules, latest=paths.latest, sent=sent)
     return replace(run, provenance=provenance, evidence=evidence, verdict=verdict)

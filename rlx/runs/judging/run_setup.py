@@ -20,8 +20,11 @@ from rlx.yaml_reader.hydra_words import bare_key
 _MOST_PROVENANCE = 64 << 20
 
 
-def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles) -> Setup:
-    """Return the setup of a run by its plan and the folder of its latest attempt; empty where no recipe planned it."""
+def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: Mapping[str, str]) -> Setup:
+    """Return the setup of a run by its plan and the folder of its latest attempt; empty where no recipe planned it.
+
+    `sent`: the digests of its files by their paths, as its manifest has them.
+    """
     if not plan.has_recipe or plan.backend not in by_kind() or latest is None:
         return UNKNOWN_SETUP
     planned = list(by_kind()[plan.backend].planned_settings(plan.command, plan.recipe))
@@ -33,6 +36,7 @@ def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles) -> Setu
         bool(composed),
         frozenset(bare_key(key) for key, _ in planned),
         found_at_start(latest),
+        sent,
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from rlx.evidence import (
     Evidence,
@@ -22,6 +24,8 @@ from rlx.plan.verdict_rules import RULES
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.run_setup import digest_of_setup, setup_of
 
+_NOTHING_SENT: Mapping[str, str] = MappingProxyType({})
+
 
 def verdict_of(
     run_id: str,
@@ -32,14 +36,16 @@ def verdict_of(
     control: JudgedRun | None = None,
     rules: int = RULES,
     latest: Path | None = None,
+    sent: Mapping[str, str] = _NOTHING_SENT,
 ) -> Verdict:
     """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too.
 
-    `latest`: the folder of the latest attempt; None: nothing is known of what its engine composed.
+    `latest`: the folder of the latest attempt; None: nothing is known of what its engine composed. `sent`: the digests
+    of the files that were sent with the run.
     """
 
     def judged() -> Verdict:
-        return _judged(plan, evidence, state, control, rules, setup_of(plan, latest, parsed))
+        return _judged(plan, evidence, state, control, rules, setup_of(plan, latest, parsed, sent))
 
     setup_digest = digest_of_setup(latest)
     if (
@@ -53,7 +59,7 @@ def verdict_of(
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
-    of = evidence.digest, beside, added, state, rules, setup_digest, plan.treatment, plan.command
+    of = evidence.digest, beside, added, state, rules, setup_digest, plan.treatment, plan.command, sorted(sent.items())
     kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
     return _with_waived(from_jsonable(Verdict, kept), plan)
 

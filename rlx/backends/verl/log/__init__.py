@@ -4,7 +4,7 @@ Sources: verl/trainer/ppo/metric_utils.py for the names (`perf/total_num_tokens`
 all devices, `perf/throughput` is that per second and device); verl/trainer/ppo/rollout_corr_helper.py for those of the
 correction (only 0.6.1 has a veto, only 0.8.0 and later weights of zero); verl/trainer/ppo/v1/replay_buffer.py of 0.9.1
 for the groups that its filter drops, recipe/dapo/dapo_ray_trainer.py for the batches that the older one has generated;
-verl/trainer/main_ppo.py for what it prints at first.
+verl/trainer/main_ppo.py for what it prints at first; verl/utils/reward_score/__init__.py for the rules by data source.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rlx.backends.verl.log.setting_traces import TRACES
 from rlx.backends.verl.log.training_modes import modes
 from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
+from rlx.evidence.reading.replayed_graders import BOXED, GSM8K
 from rlx.yaml_reader.hydra_words import read_words
 
 GRAMMAR = LogGrammar(
@@ -73,6 +74,18 @@ GRAMMAR = LogGrammar(
     gap_setting="rollout.calculate_log_probs",
     outputs_setting="trainer.validation_data_dir",
     own_reward=("custom_reward_function.path",),
+    graders={
+        "openai/gsm8k": GSM8K,
+        "lighteval/MATH": BOXED,
+        "DigitalLearningGmbH/MATH-lighteval": BOXED,
+        "HuggingFaceH4/MATH-500": BOXED,
+    },
+    scored_by=(
+        "reward_model.reward_manager",
+        "reward_model.enable",
+        "reward.reward_manager.name",
+        "reward.reward_model.enable",
+    ),
     seed_keys=SEED_KEYS + CRITIC_SEED_KEYS,
     precision=PRECISION,
     hangs=KnownHangs(
