@@ -11,6 +11,7 @@ from rlx.evidence.charges import (
     line_order,
     perturbations,
     probability_gap,
+    recorded_weights,
     rounding_loss,
     shown_links,
     traced_settings,
@@ -130,7 +131,8 @@ def _complaint(charges: Sequence[Charge], evidence: Evidence, expectations: Expe
 def _quiet_story(evidence: Evidence, expectations: Expectations) -> str:
     shown = watched.sentence(evidence) if expectations.watch is not None else ""
     none = f"no noise, as planned{f', {shown}' if shown else ''}"
-    return f"{none}; {reached(evidence, expectations)}, {_validations(evidence, expectations)}"
+    course = f"{reached(evidence, expectations)}, {_validations(evidence, expectations)}"
+    return "; ".join((none, course, *recorded_weights.sentence(evidence)))
 
 
 def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, test: GapTest) -> str:
@@ -150,6 +152,7 @@ def _noise_story(given: CheckInput, noise: NoiseSchedule, found: Application, te
         *felt.sentence(evidence),
         *([probability_gap.sentence(test, found)] if test.outcome is WitnessOutcome.AGREES else []),
         *shown_links.sentence(noise),
+        *recorded_weights.sentence(evidence),
         *([counted(len(evidence.restarts), "restart")] if evidence.restarts else []),
     ]
     return "; ".join(parts)

@@ -31,6 +31,7 @@ from rlx_aqn_events import Process, writer
 SWITCH = "RLX_WEIGHT_RECORDS"
 _TENSORS, _ELEMENTS = 12, 16_384
 _EXPERTS = 2
+_EXPLAINED: set[Path] = set()
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h)\.(\d+)\.")
 _NOT_TRAINED = re.compile(r"visual|vision|rotary|inv_freq")
 _WRAPPERS = re.compile(
@@ -50,8 +51,10 @@ def events_file() -> Path:
 
 
 def unable(why: str) -> None:
-    """Write down that this run cannot record its weights, so that its silence is explained."""
-    _append("unable", Process(), {"why": why[:300]})
+    """Write down, once in a process, that it cannot record its weights, so that its silence is explained."""
+    if events_file() not in _EXPLAINED:
+        _EXPLAINED.add(events_file())
+        _append("unable", Process(), {"why": why[:300]})
 
 
 def guarded(act: Callable[[], object]) -> None:

@@ -65,6 +65,12 @@ _FUSED = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.qkv
 _PARTS = tuple(f"model.layers.1.self_attn.{part}_proj.weight" for part in "qkv")
 _ADAPTERS = tuple(f"base_model.model.model.layers.1.self_attn.q_proj.lora_{part}.default.weight" for part in "AB")
 _APART = "model.layers.1.self_attn.qkv_proj.base_layer.weight"
+
+
+def adapters(versions: Sequence[object] = range(STEPS + 1)) -> WeightRecord:
+    return trainer(versions, names=_ADAPTERS + NAMES[:1], lora_rank=8)
+
+
 _STALE = [0, 1, 2, 3, *[4] * 7]
 _SMALL = {"names": NAMES[:1], "shapes": WHOLE[:1], "whole": WHOLE[:1], "dtypes": ("bfloat16",)}
 
@@ -95,7 +101,7 @@ CAUGHT = [
     Case("dead-from-step-5", (trainer(_STALE), engine(_STALE)), {"RLX790"}, "invalid"),
     Case("dead-on-both-workers", (trainer([0] * 11), trainer([0] * 11, 1), engine([0] * 11)), {"RLX790"}, "invalid",
          WeightPromise(2, 1)),
-    Case("adapters-that-never-moved", (trainer([0] * 11, names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11)), {"RLX790"},
+    Case("adapters-that-never-moved", (adapters([0] * 11), engine([0] * 11)), {"RLX790"},
          "invalid", configuration=_LORA),
     Case("engine-keeps-the-base", (trainer(), engine([0] * 11)), {"RLX792"}, "invalid"),
     Case("sync-dead-from-step-4", (trainer(), engine(_STALE)), {"RLX792"}, "invalid"),
@@ -104,7 +110,7 @@ CAUGHT = [
     Case("half-precision-that-drifts", (trainer(), engine(_STALE, **_HALF)), {"RLX792"}, "invalid",
          gap=lambda step: 0.002 * (step - 4) ** 2),
     Case("joined-tensors", (trainer(names=_PARTS), engine([0] * 11, names=_FUSED)), {"RLX792"}, "invalid"),
-    Case("adapters-not-merged", (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
+    Case("adapters-not-merged", (adapters(), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
          {"RLX792"}, "invalid", configuration=_LORA, gap=lambda step: 0.001 * step),
     Case("one-replica-in-two", (trainer(), trainer(worker=1), engine(), engine(_STALE, 1)), {"RLX792", "RLX797"},
          "invalid", TWO, dissent=True),
@@ -131,10 +137,10 @@ LEFT_ALONE = [
     Case("half-precision", (trainer(), engine(_STALE, **_HALF)), {"RLX793"}),
     Case("other-tensors", (trainer(names=_PARTS), engine(_STALE)), set()),
     Case("adapters-kept-apart",
-         (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_APART, *NAMES[1:]))), set(),
+         (adapters(), engine([0] * 11, names=(_APART, *NAMES[1:]))), set(),
          configuration=_LORA),
     Case("adapters-lost-in-bfloat16",
-         (trainer(names=_ADAPTERS + NAMES[:1], lora_rank=8), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))), {"RLX793"},
+         (adapters(), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))), {"RLX793"},
          configuration=_LORA),
     Case("eight-bits", (trainer(), engine(_STALE, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
          configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},

@@ -114,6 +114,12 @@ def test_a_folder_that_cannot_be_written_is_no_failure(attempt: Path) -> None:
     rlx_weights.guarded(lambda: 1 / 0)
 
 
+def test_what_fails_at_each_step_is_written_down_once(attempt: Path) -> None:
+    for _ in range(3):
+        rlx_weights.guarded(lambda: 1 / 0)
+    assert [line["kind"] for line in lines(attempt)] == ["unable"]
+
+
 def test_it_is_switched_off(attempt: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(rlx_weights.SWITCH, "off")
     Recorder("trained").synced(Model(), 0)

@@ -30,6 +30,7 @@ _FUSED = (
     (re.compile(r"\b(?:gate|up)_proj\b"), "gate_up_proj"),
     (re.compile(r"\.experts\b.*"), ".experts"),
 )
+_ROLES = (TRAINED, SERVED)
 _FLAT, _BASE = "_flat_param", ".base_layer."
 _OWN_GAP = frozenset({Mode.QUANTISED_ROLLOUT, Mode.MOE})
 """Where the gap between rollout and actor grows in sound trainings, too."""
@@ -40,7 +41,7 @@ def check(given: CheckInput) -> Iterator[Charge]:
     promise, records = given.expectations.weights, given.evidence.weights
     if given.modes & _NOT_OBSERVABLE or (promise is None and not records):
         return
-    trained, served = ([each for each in records if each.role == role and each.syncs] for role in (TRAINED, SERVED))
+    trained, served = ([each for each in records if each.role == role and each.syncs] for role in _ROLES)
     yield from _never_moved(trained)
     stale = list(_stale(given, trained, served))
     yield from stale or _unequal(given, trained, served)
@@ -321,3 +322,13 @@ def _silent(
 
 def _sources(records: Iterable[WeightRecord]) -> int:
     return len({(record.source, record.attempt) for record in records})
+
+
+def sentence(evidence: Evidence) -> Iterator[str]:
+    """Yield `weights moved before 8 of 8 syncs and reached 1 engine`; nothing for a run without such records."""
+    trained, served = ([each for each in evidence.weights if each.role == role and each.syncs] for role in _ROLES)
+    if trained and served:
+        pairs = list(pairwise(trained[0].syncs))
+        moved = sum(before.digests != after.digests for before, after in pairs)
+        reached = counted(_sources(served), "engine")
+        yield f"weights moved before {moved} of {counted(len(pairs), 'sync')} and reached {reached}"
