@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlx.evidence import Evidence, Verdict, judge
+from rlx.evidence.reading.weight_records import read_weights
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
 from rlx.evidence.traces import Setup, Shown
 from rlx.plan import Expectations, NoiseProcess, RunState, WeightPromise
@@ -204,3 +207,39 @@ def test_precision_and_adapters_show_in_them(
     (trace,) = (trace for trace in verdict.traces if trace.key == wanted)
     assert trace.shown is shown, trace
     assert (shown is Shown.CONTRADICTED) == ("RLX646" in {finding.id for finding in verdict.findings})
+
+
+GOOD = (
+    {"kind": "tensors", "seq": 0, "role": "served", "names": ["a", "b"], "dtypes": ["float32"] * 2,
+     "shapes": [[4], [4, 4]], "whole": [[4], [4, 4]]},
+    *({"kind": "sync", "seq": 1 + number, "role": "served", "sync": number, "digests": [str(number)] * 2}
+      for number in range(3)),
+    {"kind": "end", "seq": 4, "count": 5},
+)  # fmt: skip
+
+
+def read(folder: Path, documents: Sequence[object]) -> tuple[WeightRecord, ...]:
+    text = "".join(json.dumps(document) + "\n" for document in documents)
+    (folder / "weights-a-1.jsonl").write_text(text, encoding="utf-8")
+    return read_weights(folder)
+
+
+def test_lost_and_doubled_lines_show(tmp_path: Path) -> None:
+    (whole,) = read(tmp_path, GOOD)
+    assert (len(whole.syncs), whole.lost, whole.failed) == (3, 0, "")
+    (lost,) = read(tmp_path, [GOOD[0], GOOD[1], GOOD[3], GOOD[4]])
+    assert (len(lost.syncs), lost.lost) == (2, 1)
+    (cut,) = read(tmp_path, [*GOOD[:3], GOOD[4]])
+    assert cut.lost == 1
+    (doubled,) = read(tmp_path, [*GOOD[:2], GOOD[1], *GOOD[2:]])
+    assert doubled == whole
+
+
+@pytest.mark.parametrize("key", ["names", "dtypes", "shapes", "whole", "digests", "sync", "role", "rounded", "step"])
+@pytest.mark.parametrize("value", [None, [], ["x"], "text", -1, {"a": 1}, [[1], None]])
+def test_any_other_value_is_read_and_judged(key: str, value: object, tmp_path: Path) -> None:
+    changed = [{**document, key: value} if key in document or key in ("rounded", "step") else document
+               for document in GOOD[:4]]  # fmt: skip
+    records = (trainer(), *read(tmp_path, changed))
+    verdict_of(Case("", records, set()))
+    verdict_of(Case("", (*records, *(replace(each, role=TRAINED) for each in records[1:])), set()))

@@ -35,40 +35,48 @@ def _records(path: Path, attempt: int) -> Iterator[WeightRecord]:
 def _record(role: str, name: str, attempt: int, documents: Sequence[Document], lost: int) -> WeightRecord:
     told: Document = next((document for document in documents if document.get("kind") == "tensors"), {})
     failed = next((document for document in documents if document.get("kind") == "failed"), None)
+    names = _texts(told.get("names"))
     return WeightRecord(
         role,
         name,
         attempt,
         process_of(documents[0]),
-        names=_texts(told.get("names")),
-        shapes=_shapes(told.get("shapes")),
-        whole=_shapes(told.get("whole")),
-        dtypes=_texts(told.get("dtypes")),
+        names=names,
+        shapes=_shapes(told.get("shapes"), len(names)),
+        whole=_shapes(told.get("whole"), len(names)),
+        dtypes=_each(_texts(told.get("dtypes")), len(names)),
         trainable=_count(told.get("trainable")),
         parameters=_count(told.get("parameters")),
         lora_rank=_count(told.get("lora_rank")),
-        syncs=tuple(_syncs(documents)),
+        syncs=tuple(sorted(_syncs(documents, len(names)), key=lambda sync: sync.number)),
         failed="" if failed is None else _text(failed.get("why")) or "it does not say why",
         lost=lost,
     )
 
 
-def _syncs(documents: Sequence[Document]) -> Iterator[WeightSync]:
+def _syncs(documents: Sequence[Document], tensors: int) -> Iterator[WeightSync]:
+    """Yield the syncs that have a digest of each tensor: others show nothing."""
     for document in documents:
-        number = document.get("sync")
-        if document.get("kind") == "sync" and is_count(number):
+        number, digests = document.get("sync"), _texts(document.get("digests"))
+        if document.get("kind") == "sync" and is_count(number) and len(digests) == tensors > 0:
+            rounded = _texts(document.get("rounded"))
             yield WeightSync(
                 number,
-                _texts(document.get("digests")),
+                digests,
                 _count(document.get("step")),
-                _texts(document.get("rounded")),
+                rounded if len(rounded) == tensors else (),
                 _count(document.get("moving")) or 0,
             )
 
 
-def _shapes(value: Any) -> tuple[tuple[int, ...], ...]:
-    shapes = value[:_MOST_TENSORS] if isinstance(value, list) else []
-    return tuple(tuple(size for size in shape if is_count(size)) for shape in shapes if isinstance(shape, list))
+def _shapes(value: Any, tensors: int) -> tuple[tuple[int, ...], ...]:
+    shapes = [shape for shape in value[:_MOST_TENSORS] if isinstance(shape, list)] if isinstance(value, list) else []
+    whole = tuple(tuple(size for size in shape if is_count(size)) for shape in shapes)
+    return whole if len(whole) == tensors else ((),) * tensors
+
+
+def _each(values: tuple[str, ...], tensors: int) -> tuple[str, ...]:
+    return values if len(values) == tensors else ("",) * tensors
 
 
 def _texts(value: Any) -> tuple[str, ...]:
