@@ -62,8 +62,8 @@ def moving(record: WeightRecord, count: int) -> WeightRecord:
     return replace(record, syncs=tuple(sync._replace(moving=count) for sync in record.syncs))
 
 
-_BFLOAT16 = {"dtypes": ("bfloat16",) * 3}
-_HALF = {"dtypes": ("float16",) * 3}
+_BFLOAT16: dict[str, Any] = {"dtypes": ("bfloat16",) * 3}
+_HALF: dict[str, Any] = {"dtypes": ("float16",) * 3}
 _FUSED = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.qkv_proj.weight", "model.norm.weight")
 _PARTS = tuple(f"model.layers.1.self_attn.{part}_proj.weight" for part in "qkv")
 _ADAPTERS = tuple(f"base_model.model.model.layers.1.self_attn.q_proj.lora_{part}.default.weight" for part in "AB")
@@ -75,7 +75,7 @@ def adapters(versions: Sequence[object] = range(STEPS + 1)) -> WeightRecord:
 
 
 _STALE = [0, 1, 2, 3, *[4] * 7]
-_SMALL = {"names": NAMES[:1], "shapes": WHOLE[:1], "whole": WHOLE[:1], "dtypes": ("bfloat16",)}
+_SMALL: dict[str, Any] = {"names": NAMES[:1], "shapes": WHOLE[:1], "whole": WHOLE[:1], "dtypes": ("bfloat16",)}
 
 
 def only_norm(record: WeightRecord, **more: Any) -> WeightRecord:
@@ -145,6 +145,7 @@ LEFT_ALONE = [
     Case("adapters-lost-in-bfloat16",
          (adapters(), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))), {"RLX793"},
          configuration=_LORA),
+    Case("a-form-of-its-own", (trainer(), engine([f"turned {step}" for step in range(11)])), set()),
     Case("eight-bits", (trainer(), engine(_STALE, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
          configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},
          gap=lambda step: 0.002 * (step - 4) ** 2),

@@ -142,7 +142,7 @@ def verdict_of(case: Case, folder: Path, rules: int | None = None) -> Verdict:
     case.edit(run)
     run.write()
     setup = Setup(recipe=case.recipe, configuration=case.configuration)
-    more = {} if rules is None else {"rules": rules}
+    more: dict[str, Any] = {} if rules is None else {"rules": rules}
     expectations = recorded_expectations(run.expectations)
     state = RunState.FINISHED
     evidence = replace(read_evidence([folder]), backend="verl")

@@ -220,16 +220,25 @@ def _in_precision(sync: WeightSync, dtype: str) -> tuple[str, ...]:
 
 
 def _unequal(given: CheckInput, trained: Sequence[WeightRecord], served: Sequence[WeightRecord]) -> Iterator[Charge]:
-    """Charge an engine that holds another whole tensor than the trainer sent. Adapters are added on the way."""
+    """Charge an engine that holds another whole tensor than the trainer sent.
+
+    Adapters are added on the way, and an engine may keep a tensor in a form of its own: then it is never equal.
+    """
     if Mode.LORA in given.modes:
         return
     for record in served:
         trainers = [each for each in trained if each.attempt == record.attempt]
         both = _same_tensors(trainers[0], record) if len(trainers) == 1 else []
+        pairs = list(_paired(trainers, record))
+        alike = [
+            (mine, place)
+            for mine, place in both
+            if any(sync.digests[mine] == theirs[0].digests[place] for sync, theirs in pairs)
+        ]
         other = [
             sync
-            for sync, theirs in _paired(trainers, record)
-            if any(sync.digests[mine] != theirs[0].digests[place] for mine, place in both)
+            for sync, theirs in pairs
+            if any(sync.digests[mine] != theirs[0].digests[place] for mine, place in alike)
         ]
         if other:
             yield dissent(
