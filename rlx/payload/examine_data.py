@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import types
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from data_rows import Refusal, expanded, read
 SHOWN_ROWS = 5
 SHOWN_NAMES = 20
 GRADED_ROWS = 20
+LEAST_CORE = 12
 ROLES = ("system", "user", "assistant", "tool")
 
 Rows = list[tuple[int, Any]]
@@ -46,7 +49,7 @@ def main(fields: dict[str, Any]) -> dict[str, Any]:
             role: facts(order, table, length) if isinstance(table, list) else {"unreadable": table}
             for role, table in tables.items()
         },
-        "overlap": overlap(order.prompt_key, *tables.values()),
+        "overlap": overlap(order.prompt_key, tables["train"], tables["val"]),
         "not_measured": reason,
     }
 
@@ -69,6 +72,7 @@ def facts(order: Order, table: Rows, length: Callable[[Any], int] | None) -> dic
         "broken": faults((number, "" if isinstance(row, dict) else str(row)[:80]) for number, row in table),
         "columns": sorted({str(name) for _, row in rows for name in row})[:SHOWN_NAMES],
         "prompts": faults((number, chat_fault(row.get(key))) for number, row in rows),
+        "repeats": repeats(table, key),
         "truths": faults((number, truth_fault(row, order.truth)) for number, row in rows),
         "sources": dict(Counter(str(row.get("data_source")) for _, row in rows).most_common(SHOWN_NAMES)),
         "long": too_long(rows, order, length) if length else None,
@@ -131,19 +135,79 @@ def too_long(rows: Rows, order: Order, length: Callable[[Any], int]) -> dict[str
     return {**long, "longest": max((tokens for _, tokens in lengths), default=0)}
 
 
-def overlap(key: str, *tables: Rows | str) -> int | None:
-    """Rows of the last table whose prompt the first one has, too."""
-    if any(isinstance(table, str) for table in tables):
+def repeats(rows: Rows, key: str) -> dict[str, Any]:
+    """Rows whose question and right answer an earlier row has, too, and the first of them."""
+    first: dict[tuple[str, str], int] = {}
+    bad = []
+    for number, row in rows:
+        asked = item(row, key)
+        if asked is not None and first.setdefault(asked, number) != number:
+            bad.append((number, f"again row {first[asked]}"))
+    return faults(bad)
+
+
+def overlap(key: str, train: Rows | str, val: Rows | str) -> dict[str, Any] | None:
+    """Rows of the validation whose question and right answer the training has, too.
+
+    `exact`: word for word. `near`: with other words around, the same before or after each question of a file, or in a
+    system message. `row`, `train_row`: an example.
+    """
+    if isinstance(train, str) or isinstance(val, str):
         return None
-    first, last = ([question(row, key) for _, row in table] for table in (tables[0], tables[-1]))
-    known = set(first) - {""}
-    return sum(asked in known for asked in last)
+    known = {asked: number for number, row in reversed(train) if (asked := item(row, key)) is not None}
+    cores = {asked: number for asked, number in reversed(list(cored(train, key))) if asked is not None}
+    pairs = [
+        (number, known.get(item(row, key) or ("", "")), asked)
+        for (number, row), (asked, _) in zip(val, cored(val, key), strict=True)
+    ]
+    exact = [(number, found) for number, found, _ in pairs if found is not None]
+    near = [(number, cores[asked]) for number, found, asked in pairs if found is None and asked in cores]
+    row, train_row = (exact or near or [(0, 0)])[0]
+    return {"exact": len(exact), "near": len(near), "row": row, "train_row": train_row}
 
 
-def question(row: Any, key: str) -> str:
-    """What is asked, whatever the spacing; empty where there is no chat."""
+def item(row: Any, key: str) -> tuple[str, str] | None:
+    """What is asked and what is right, whatever spacing and forms of characters; None where there is no chat."""
     chat = row.get(key) if isinstance(row, dict) else None
-    return "" if chat_fault(chat) else " ".join(" ".join(message["content"] for message in chat).split())
+    return None if chat_fault(chat) else (plain(" ".join(message["content"] for message in chat)), right_answer(row))
+
+
+def right_answer(row: dict[str, Any]) -> str:
+    graded = row.get("reward_model")
+    truth = graded.get("ground_truth") if isinstance(graded, dict) else None
+    return plain(truth) if isinstance(truth, str) else repr(truth)
+
+
+def cored(rows: Rows, key: str) -> Iterator[tuple[tuple[str, str] | None, int]]:
+    """(question without what all questions of the file begin and end with, right answer) and number of each row.
+
+    None where little is left: short rests are alike by chance.
+    """
+    asked = {number: without_system(row, key) for number, row in rows}
+    texts = [text.split() for text in asked.values() if text]
+    before, after = common(texts), common([text[::-1] for text in texts])
+    for number, row in rows:
+        words = asked[number].split()
+        core = " ".join(words[before : max(before, len(words) - after)])
+        yield ((core, right_answer(row)) if len(core) >= LEAST_CORE else None), number
+
+
+def without_system(row: Any, key: str) -> str:
+    if item(row, key) is None:
+        return ""
+    return plain(" ".join(message["content"] for message in row[key] if message["role"] != "system"))
+
+
+def common(texts: list[list[str]]) -> int:
+    """How many words all texts begin with; 0 for a single one."""
+    first, last = min(texts, default=[]), max(texts, default=[])
+    if first == last:
+        return 0
+    return next(place for place, words in enumerate(zip_longest(first, last)) if words[0] != words[1])
+
+
+def plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split())
 
 
 def reward_fault(rows: Rows, reward: dict[str, Any]) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MODULES = ("data_rows", "examine_data")
 _TIMEOUT_S = 600
+_MOST_SHARED = 0.5
+_MANY_REPEATS = 0.05
 
 Facts = Mapping[str, Any]
 
@@ -153,6 +155,11 @@ def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         message = f"data.{role}: {_rows_text(file['prompts'], file['rows'])} no chat for {recipe.data.prompt_key}"
         yield _error("RLX019", message, form_of(recipe).prompts)
     yield from _grading(recipe, role, file)
+    if role == "val" and file["repeats"]["count"]:
+        share = file["repeats"]["count"] / file["rows"]
+        message = f"data.val: {_rows_text(file['repeats'], file['rows'])} the question and right answer of another row"
+        severity = Severity.WARNING if share >= _MANY_REPEATS else Severity.NOTE
+        yield Finding("RLX027", severity, message, "keep one row of each: tests count distinct items")
 
 
 def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
@@ -196,10 +203,23 @@ def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
     if facts["not_measured"]:
         message = f"prompt lengths were not measured: {facts['not_measured']}"
         yield Finding("RLX023", Severity.NOTE, message, "ask where the model lies: --host, --container")
-    if facts["overlap"]:
-        rows = facts["files"]["val"]["rows"]
-        message = f"{facts['overlap']:,} of {rows:,} validation questions are training questions, too"
-        yield Finding("RLX024", Severity.WARNING, message, "validate on rows that the run does not train on")
+    if (shared := facts["overlap"]) and (shared["exact"] or shared["near"]):
+        yield _overlap(recipe, shared, facts["files"]["val"]["rows"])
+
+
+def _overlap(recipe: Recipe, shared: Facts, rows: int) -> Finding:
+    """Word for word or with other words around it: one share, of which more than half is an error unless waived."""
+    both = shared["exact"] + shared["near"]
+    near = f", {shared['near']:,} of them with other words around" if shared["near"] else ""
+    message = (
+        f"{both:,} of {rows:,} validation questions are training questions, too, with the same right answer "
+        f"({both / rows:.0%}){near}; such as row {shared['row']} of data.val, row {shared['train_row']} of data.train"
+    )
+    if reason := recipe.waive.get("RLX024", ""):
+        return Finding("RLX024", Severity.NOTE, f"waived ({reason}): {message}", waived=reason)
+    severity = Severity.ERROR if both > _MOST_SHARED * rows else Severity.WARNING
+    fix = "validate on rows that the run does not train on; waive: {RLX024: REASON} accepts it"
+    return Finding("RLX024", severity, message, fix)
 
 
 def rows_by_fault(bad: Sequence[Facts]) -> list[str]:

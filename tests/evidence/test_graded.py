@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from rlx.evidence import read_evidence
+from rlx.evidence import Evidence, read_evidence
 from rlx.evidence.cache.evidence_cache import keep, kept
-from rlx.evidence.charges import graded
+from rlx.evidence.charges import graded, training_as_validation
 from rlx.evidence.charges.check_input import Basis, CheckInput
 from rlx.evidence.reading.kept_answers import AnswersParser
 from rlx.evidence.reading.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
@@ -338,3 +338,51 @@ def test_what_was_read_is_kept_with_the_evidence(tmp_path: Path) -> None:
     keep(evidence, "name", "digest", store)
     again = kept("name", "digest", store, lambda: evidence)
     assert again is not None and again.outputs == evidence.outputs and again.outputs[5].graded_before.number == 3
+
+
+HOME = "/home/me/.cache/rlx/tiny-cpu/"
+ONE, OTHER = {"sha256": "a" * 64, "bytes": 5569}, {"sha256": "b" * 64, "bytes": 3834}
+EDGES = {"sha256_of_first_and_last_mb": "c" * 64, "bytes": 1 << 30}
+PATHS = {"train": "~/.cache/rlx/tiny-cpu/train.parquet", "val": "~/.cache/rlx/tiny-cpu/val.parquet"}
+
+
+def data_charges(files: object, recipe: Mapping[str, Any]) -> list[Charge]:
+    setup = Setup({"data": PATHS, **recipe}, found={"data": files})
+    return list(training_as_validation.check(CheckInput(Evidence(), EXPECTED, RunState.FINISHED, setup=setup)))
+
+
+@pytest.mark.parametrize(
+    ("files", "recipe"),
+    [
+        ({f"{HOME}train.parquet": ONE, f"{HOME}val.parquet": ONE}, {}),
+        ({f"{HOME}train.parquet": EDGES, f"{HOME}val.parquet": EDGES}, {}),
+        ({f"{HOME}train.parquet": ONE}, {"data": {"train": PATHS["train"], "val": PATHS["train"]}}),
+        ({"/data/a": ONE, "/data/b": {**ONE, "modified": 1}}, {"data": {"train": "/data/a", "val": "/data/b"}}),
+        ({"/data/a": ONE, "/data/b": ONE, "/data/c": OTHER}, {"data": {"train": "/data/a", "val": "/data/b"}}),
+        ({f"{HOME}train.parquet": ONE, f"{HOME}val.parquet": ONE}, {"waive": {"RLX621": "of another finding"}}),
+    ],
+)
+def test_a_run_that_was_validated_on_its_training_file(files: object, recipe: Mapping[str, Any]) -> None:
+    (found,) = data_charges(files, recipe)
+    assert (found.finding.id, found.status) == ("RLX785", VerdictStatus.INVALID)
+
+
+@pytest.mark.parametrize("recipe", [{"waive": {"RLX024": "a demo"}}, {"eval": {"post": {"rows": "held-out"}}}])
+def test_one_file_for_both_that_is_accepted_is_a_note(recipe: Mapping[str, Any]) -> None:
+    (found,) = data_charges({f"{HOME}train.parquet": ONE, f"{HOME}val.parquet": ONE}, recipe)
+    assert (found.finding.severity, found.status) == (Severity.NOTE, VerdictStatus.VALID)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {f"{HOME}train.parquet": ONE, f"{HOME}val.parquet": OTHER},
+        {f"{HOME}train.parquet": EDGES, f"{HOME}val.parquet": {**EDGES, "bytes": 1 << 31}},
+        {f"{HOME}train.parquet": "error: OSError", f"{HOME}val.parquet": "error: OSError"},
+        {f"{HOME}train.parquet": ONE},
+        {},
+        None,
+    ],
+)
+def test_other_files_and_files_of_which_nothing_is_known(files: object) -> None:
+    assert data_charges(files, {}) == []
