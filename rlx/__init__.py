@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from rlx.api.taking_in import adopt, import_logs
     from rlx.api.validating import validate
     from rlx.api.waiting import wait
+    from rlx.api.waiving import unwaive, waive
     from rlx.errors import ExitCode, NoSuchRun, RlxError, UsageError
     from rlx.recipe import load_recipe
 else:
@@ -102,8 +103,10 @@ __all__ = [
     "start_container",
     "status",
     "stop",
+    "unwaive",
     "validate",
     "wait",
+    "waive",
 ]
 
 _HOMES = {
@@ -147,8 +150,10 @@ _HOMES = {
     "start_container": "rlx.api.containers",
     "status": "rlx.api.status",
     "stop": "rlx.api.stopping",
+    "unwaive": "rlx.api.waiving",
     "validate": "rlx.api.validating",
     "wait": "rlx.api.waiting",
+    "waive": "rlx.api.waiving",
 }
 
 

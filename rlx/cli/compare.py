@@ -78,6 +78,7 @@ def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -
     from rlx.cli.frame.output import narrate, print_json, print_text
     from rlx.cli.text.compare_lines import left_out_lines, registered_words
     from rlx.cli.text.compare_text import csv_text, markdown_text, print_terminal
+    from rlx.compare.claim import waived_in_words
     from rlx.compare.comparison_document import comparison_document
     from rlx.compare.device_report import device_lines
 
@@ -87,8 +88,9 @@ def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -
         print_json({**comparison_document(comparison), **({"devices": devices} if devices else {})})
     elif as_csv:
         print(csv_text(comparison), end="")
+        waived = filter(None, [waived_in_words(comparison).removeprefix("; ")])
         repeats = [arm.repeats_words for arm in comparison.arms if arm.repeats]
-        for line in (*registered_words(comparison), *repeats, *left_out_lines(comparison)):
+        for line in (*registered_words(comparison), *repeats, *waived, *left_out_lines(comparison)):
             narrate(line)
     elif as_markdown:
         print(markdown_text(comparison), end="")

@@ -18,6 +18,21 @@ def claim(comparison: Comparison) -> str:
 
     Of a registered experiment its answer, or why there is none: `registered, 5 seeds: yes, aqn is better than …`.
     """
+    words = _claim(comparison)
+    return f"{words}{waived_in_words(comparison)}" if words else ""
+
+
+def waived_in_words(comparison: Comparison) -> str:
+    """`; findings waived: RLX705 (fast-s1, fast-s2)`; "" where no run has any."""
+    by_id: dict[str, list[str]] = {}
+    for run in comparison.runs:
+        for id in run.verdict.waived:
+            by_id.setdefault(id, []).append(run.label)
+    said = ", ".join(f"{id} ({', '.join(labels)})" for id, labels in sorted(by_id.items()))
+    return f"; findings waived: {said}" if said else ""
+
+
+def _claim(comparison: Comparison) -> str:
     if comparison.registered:
         return registered_claim(comparison.registered)
     pairs = zip(comparison.treatments, comparison.contrasts, strict=True)

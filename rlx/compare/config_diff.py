@@ -15,7 +15,7 @@ COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive", 
 _OVERRIDES = "overrides"
 # What a recipe states of its data and of its launches, and where processes meet.
 _NO_SETTINGS = (
-    *("seed", "data.train_rows", "data.val_rows", "retry", "retry.*"),
+    *("*seed", "data.train_rows", "data.val_rows", "retry", "retry.*"),
     *("*port", "*ports", "*_addr", "*_address", "*hostname", "*_ip"),
 )
 _SETTING_AREAS = frozenset({Area.DATA, Area.MODEL, Area.REWARD, Area.TRAINING})

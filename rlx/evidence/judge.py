@@ -29,6 +29,7 @@ from rlx.evidence.metrics import core_metric, is_validation, validated_steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, without_evidence
+from rlx.evidence.waivers import Waiver, waivable, waived_words, with_waivers
 from rlx.plan import Expectations, NoiseSchedule, RunState
 from rlx.plan.verdict_rules import RULES, is_made
 
@@ -47,6 +48,7 @@ def judge(
     has_recipe: bool = True,
     rules: int = RULES,
     setup: Setup = UNKNOWN_SETUP,
+    waivers: Sequence[Waiver] = (),
 ) -> Verdict:
     """Hold a run against its plan. Works on a run in progress too: what is wrong so far is wrong already.
 
@@ -54,6 +56,7 @@ def judge(
     one; it sharpens the second witness. `control_removed`: the share of samples that the same correction took from the
     control, by step. `has_recipe`: without one, only the noise was promised, and the rest is what the log says itself.
     `rules`: the version by which it is judged. `setup`: what the run was set up with.
+    `waivers`: what a person accepted after its end.
     """
     if evidence.missing:  # what is not there can speak neither for the run nor against it
         return without_evidence(evidence.missing, rules)
@@ -61,7 +64,9 @@ def judge(
         evidence = line_order.with_steps_by_order(evidence, expectations.noise)
     basis = Basis.RECIPE if has_recipe else Basis.NOISE
     given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed, setup)
-    charges = _ordered(all_charges(given), rules)
+    made = _ordered(all_charges(given), rules)
+    charges, waived = with_waivers(made, waivers)
+    charges.sort(key=_weight)
     status = charges[0].status if charges else VerdictStatus.VALID
     if status is not VerdictStatus.VALID:
         story = _complaint(charges, evidence, expectations, state)
@@ -72,7 +77,8 @@ def judge(
     seen = _noise_cell(given, arm)
     dissent = any(charge.dissent for charge in charges)
     findings = tuple(charge.finding for charge in charges)
-    return Verdict(status, findings, f"{status}: {story}", seen, dissent, rules, given.traces)
+    sentence = f"{status}{waived_words(waived)}: {story}"
+    return Verdict(status, findings, sentence, seen, dissent, rules, given.traces, waived, waivable(made))
 
 
 def _ordered(charges: Iterable[Charge], rules: int) -> list[Charge]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlx.evidence.charges.check_input import Basis, CheckInput
 from rlx.evidence.charges.check_table import all_charges
 from rlx.evidence.charges.noise_seen import noise_seen
 from rlx.evidence.charges.run_end import reached
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Verdict, VerdictStatus, without_evidence
+from rlx.evidence.waivers import Waiver, waivable, waived_words, with_waivers
 from rlx.plan import Expectations, RunState
 from rlx.plan.verdict_rules import RULES, is_made
 
 
 def judge_unplanned(
-    evidence: Evidence, expectations: Expectations, state: RunState, *, launched: bool = False, rules: int = RULES
+    evidence: Evidence,
+    expectations: Expectations,
+    state: RunState,
+    *,
+    launched: bool = False,
+    rules: int = RULES,
+    waivers: Sequence[Waiver] = (),
 ) -> Verdict:
     """`unverified` at best; `incomplete` where the log misses its own totals or steps of its own record; `invalid`
     where it shows that nothing was trained, which no recipe could have meant.
@@ -28,11 +37,14 @@ def judge_unplanned(
         # No record says how the command ended. Whether the run did, its own totals say.
         state = RunState.FINISHED
     given = CheckInput(evidence, expectations, state, basis)
-    charges = [charge for charge in all_charges(given) if is_made(charge.finding.id, rules)]
+    made = [charge for charge in all_charges(given) if is_made(charge.finding.id, rules)]
+    charges, waived = with_waivers(made, waivers)
     charges.sort(key=lambda charge: tuple(VerdictStatus).index(charge.status))
     worst, far, seen = charges[0], reached(evidence, expectations), noise_seen(evidence)
-    sentence = f"{worst.status}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
+    sentence = f"{worst.status}{waived_words(waived)}: {worst.finding.message} ({worst.finding.id}); {seen.sentence}"
     sentence += "" if far in sentence else f"; {far}"
     contradicted = any(charge.dissent for charge in charges)
     findings = tuple(charge.finding for charge in charges)
-    return Verdict(worst.status, findings, sentence, seen.cell, contradicted, rules)
+    return Verdict(
+        worst.status, findings, sentence, seen.cell, contradicted, rules, waived=waived, waivable=waivable(made)
+    )

@@ -32,7 +32,8 @@ class Verdict:
 
     `findings`: the worst first. A finding that does not change the status is a warning or a note. `dissent`: a witness
     of the run's own contradicts its record, so that its numbers are no result. `rules`: the version of the rules.
-    `traces`: how the run shows the settings of its recipe.
+    `traces`: how the run shows the settings of its recipe. `waived`: the ids of findings that a person accepted after
+    the end of the run; `waivable`: of those that may be.
     """
 
     status: VerdictStatus
@@ -42,6 +43,8 @@ class Verdict:
     dissent: bool = False
     rules: int = RULES
     traces: tuple[KeyTrace, ...] = field(default=(), compare=False)
+    waived: tuple[str, ...] = ()
+    waivable: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def word(self) -> str:
@@ -66,11 +69,22 @@ def without_evidence(why: str, rules: int = RULES) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """A finding and the status that it leads to; VALID where it changes nothing. `dissent`: see Verdict."""
+    """A finding and the status that it leads to; VALID where it changes nothing. `dissent`: see Verdict.
+
+    `is_missing`: something is not there that no person can add, such as a recipe.
+    """
 
     status: VerdictStatus
     finding: Finding
     dissent: bool = False
+    is_missing: bool = False
+
+    @property
+    def can_be_waived(self) -> bool:
+        """Tell whether a person may accept it: a judgement, no contradiction between records, and nothing missing."""
+        if self.status not in (VerdictStatus.UNVERIFIED, VerdictStatus.VALID) or self.dissent or self.is_missing:
+            return False
+        return self.finding.severity is not Severity.NOTE
 
 
 def invalid(id: str, message: str, fix: str = "", step: int | None = None) -> Charge:

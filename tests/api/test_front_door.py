@@ -15,7 +15,21 @@ from tests.conftest import REPOSITORY
 
 FUNCTIONS = {
     *("load_recipe", "validate", "explain", "plan", "noise_schedule", "norm_weights", "layouts", "migrate", "rehearse"),
-    *("launch", "find_runs", "status", "wait", "logs", "metrics", "stop", "retry", "pull", "adopt", "import_logs"),
+    *(
+        "launch",
+        "find_runs",
+        "status",
+        "wait",
+        "logs",
+        "metrics",
+        "stop",
+        "retry",
+        "pull",
+        "waive",
+        "unwaive",
+        "adopt",
+        "import_logs",
+    ),
     *("judge", "diagnose", "compare", "experiments", "report", "read_log", "plan_script", "plan_sweep", "power"),
     *("bundle", "judge_bundle", "export", "recipe_from", "remove", "restore", "prune", "queue", "start_container"),
 }

@@ -19,6 +19,10 @@ EXAMPLES = {
     "logs": ("rlx logs --grep val-core", "rlx logs aqn -f"),
     "metrics": ("rlx metrics aqn", "rlx metrics baseline,aqn '*entropy' --plot -"),
     "tag": ("rlx tag aqn keep paper", 'rlx tag baseline,aqn --note "before the new data"'),
+    "waive": (
+        'rlx waive aqn RLX705 --because "the filter drops three rows"',
+        "rlx waive aqn RLX705 --undo",
+    ),
     "watch": ("rlx watch", "rlx watch baseline aqn"),
     "diagnose": ("rlx diagnose aqn", "rlx diagnose console.log --md"),
     "attach": ("rlx attach aqn", "rlx attach aqn --write"),

@@ -26,6 +26,7 @@ GROUPS = {
         "logs",
         "metrics",
         "tag",
+        "waive",
         "watch",
         "diagnose",
         "attach",

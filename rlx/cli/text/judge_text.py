@@ -70,6 +70,8 @@ def _computed_lines(computed: Claims) -> Iterator[str]:
     yield from comparison.get("answer", ())
     for run in computed["runs"]:
         yield f"{run['run_id']}: {run['sentence']}"
+        waived = run["verdict"]["waived"]
+        yield from (f"  {each['id']} {each['message']}" for each in run["verdict"]["findings"] if each["id"] in waived)
     apart = "exploratory: " if comparison.get("answer") else ""
     for contrast in comparison.get("contrasts", ()):
         yield from (f"{apart}{sentence}" for sentence in contrast["sentences"])

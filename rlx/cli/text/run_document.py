@@ -66,4 +66,5 @@ def verdict_document(verdict: Verdict) -> Mapping[str, Any]:
         "findings": verdict.findings,
         "rules": verdict.rules,
         "traces": verdict.traces,
+        "waived": verdict.waived,
     }

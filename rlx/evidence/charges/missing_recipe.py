@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.verdict import Charge, counted, unverified
@@ -10,6 +11,10 @@ from rlx.evidence.verdict import Charge, counted, unverified
 
 def check(given: CheckInput) -> Iterator[Charge]:
     """Charge that nobody promised what the run is held to, with the validations that were read instead, if any."""
+    yield from (replace(charge, is_missing=True) for charge in _missing(given))
+
+
+def _missing(given: CheckInput) -> Iterator[Charge]:
     expectations = given.expectations
     if not expectations.is_read:
         yield unverified(

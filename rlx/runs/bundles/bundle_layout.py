@@ -1,6 +1,6 @@
 """The layout of a bundle: which files may be in it. Whoever writes one and whoever unpacks one go by the same list.
 
-bundle.json  SHA256SUMS  README.txt  experiments/<digest>.json
+bundle.json  SHA256SUMS  README.txt  experiments/<digest>.json  waivers/<run id>.json
 runs/<run id>/…          as in a run directory: evidence and promises, no program, no environment, no weights
 """
 
@@ -29,6 +29,7 @@ from rlx.plan.run_dir import (
 from rlx.runs.adopted.log_copy import CURSOR_FILE
 from rlx.runs.adopted.log_source import SOURCE_FILE
 from rlx.runs.index.registrations import FOLDER
+from rlx.runs.index.waivers import FOLDER as WAIVERS
 
 DOCUMENT, SUMS, README = "bundle.json", "SHA256SUMS", "README.txt"
 RUNS = "runs"
@@ -59,7 +60,8 @@ _MANY = rf"{EVENTS_DIR}/{_NAME}\.jsonl|{VALIDATION_DIR}/\d{{1,9}}\.jsonl"
 _IN_ATTEMPT = rf"{ATTEMPTS_DIR}/\d{{1,6}}/(?:{_any(_OF_ATTEMPT)}|{_MANY})"
 _IN_RUN = rf"(?:{_any((*_OF_RUN, *_TAKEN_IN))}|{_IN_ATTEMPT})"
 _PATH = re.compile(
-    rf"{_any((DOCUMENT, SUMS, README))}|{FOLDER}/[0-9a-f]{{64}}\.json|{RUNS}/(?P<run>{RUN_ID.pattern})/{_IN_RUN}",
+    rf"{_any((DOCUMENT, SUMS, README))}|{FOLDER}/[0-9a-f]{{64}}\.json|{WAIVERS}/{RUN_ID.pattern}\.json|"
+    rf"{RUNS}/(?P<run>{RUN_ID.pattern})/{_IN_RUN}",
     re.ASCII,
 )
 

@@ -20,6 +20,7 @@ from rlx.runs.copies.mirror import kept
 from rlx.runs.copies.mirror_store import read_cursor
 from rlx.runs.index.registrations import FOLDER
 from rlx.runs.index.run_index import Index
+from rlx.runs.index.waivers import FOLDER as WAIVERS
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
 from rlx.secret_text import secret_spans
@@ -50,7 +51,8 @@ def gather(
                 _take_outputs(copy.run_dir, target)
                 if copy.end is not RunState.FINISHED and not _take_log(ref, copy.run_dir, target):
                     silent[ref.run_id] = copy.as_of
-        names = (f"{FOLDER}/{digest}.json" for digest in registered)
+        names = [f"{FOLDER}/{digest}.json" for digest in registered]
+        names += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
         _take(index.home, (name for name in names if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
         run_dirs = [copy.run_dir for copy in kept(index, [*compared, *others]).values()]

@@ -29,6 +29,7 @@ class ParsedFiles:
     """The states of parsers by name. Never raises: what cannot be kept is parsed again."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self._folder = home / "parsed"
         self._untidied: int | None = None
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
+from rlx.errors import RlxError
 from rlx.evidence import (
     Evidence,
     JudgedRun,
@@ -19,8 +20,10 @@ from rlx.evidence import (
     with_settings_of,
 )
 from rlx.evidence.traces import Setup
+from rlx.evidence.waivers import Waiver
 from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.plan.verdict_rules import RULES
+from rlx.runs.index.waivers import read_waivers
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.run_setup import digest_of_setup, setup_of
 
@@ -45,7 +48,9 @@ def verdict_of(
     """
 
     def judged() -> Verdict:
-        return _judged(plan, evidence, state, control, rules, setup_of(plan, latest, parsed, sent))
+        return _judged(plan, evidence, state, control, rules, setup_of(plan, latest, parsed, sent), waivers)
+
+    waivers = _waivers_of(parsed.home, run_id, latest)
 
     setup_digest = digest_of_setup(latest)
     if (
@@ -60,15 +65,24 @@ def verdict_of(
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
     of = evidence.digest, beside, added, state, rules, setup_digest, plan.treatment, plan.command, sorted(sent.items())
+    of = (*of, to_jsonable(waivers)) if waivers else of
     kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
     return _with_waived(from_jsonable(Verdict, kept), plan)
 
 
 def _judged(
-    plan: LaunchPlan, evidence: Evidence, state: RunState, control: JudgedRun | None, rules: int, setup: Setup
+    plan: LaunchPlan,
+    evidence: Evidence,
+    state: RunState,
+    control: JudgedRun | None,
+    rules: int,
+    setup: Setup,
+    waivers: Sequence[Waiver],
 ) -> Verdict:
     if not plan.has_recipe and plan.expectations.noise is None:
-        return judge_unplanned(evidence, plan.expectations, state, launched=plan.is_launched, rules=rules)
+        return judge_unplanned(
+            evidence, plan.expectations, state, launched=plan.is_launched, rules=rules, waivers=waivers
+        )
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
     alike = control is not None and control.plan.expectations.correction == plan.expectations.correction
     taken = removed(control.evidence) if control and alike else {}
@@ -83,7 +97,17 @@ def _judged(
         has_recipe=plan.has_recipe,
         rules=rules,
         setup=setup,
+        waivers=waivers,
     )
+
+
+def _waivers_of(home: Path, run_id: str, latest: Path | None) -> list[Waiver]:
+    """Return what was accepted of this attempt; nothing where the file is damaged, which `rlx waive` reports."""
+    try:
+        found = read_waivers(home, run_id)
+    except RlxError:
+        return []
+    return [each for each in found if each.attempt == (latest.name if latest else "")]
 
 
 def _with_waived(verdict: Verdict, plan: LaunchPlan) -> Verdict:
