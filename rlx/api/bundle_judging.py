@@ -313,7 +313,8 @@ def _computed(folder: Path, document: _Document, rules: int) -> tuple[Claims | N
 def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
     """What the bundle states and no file in it shows."""
     from rlx.plan.run_dir import ATTEMPTS_DIR, EXIT_FILE
-    from rlx.runs.bundles.bundle_layout import RUNS, WAIVERS
+    from rlx.runs.bundles.bundle_layout import RUNS
+    from rlx.runs.index.waivers import FOLDER as WAIVERS
 
     for run in (run for run in runs if not run.node):
         own = [name for name in files if name.startswith(f"{RUNS}/{run.run_id}/")]

@@ -51,9 +51,9 @@ def gather(
                 _take_outputs(copy.run_dir, target)
                 if copy.end is not RunState.FINISHED and not _take_log(ref, copy.run_dir, target):
                     silent[ref.run_id] = copy.as_of
-        names = [f"{FOLDER}/{digest}.json" for digest in registered]
-        names += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
-        _take(index.home, (name for name in names if (index.home / name).is_file()), folder, tell)
+        ours = [f"{FOLDER}/{digest}.json" for digest in registered]
+        ours += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
+        _take(index.home, (name for name in ours if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
         run_dirs = [copy.run_dir for copy in kept(index, [*compared, *others]).values()]
         _mask_found(folder, run_dirs, tell)

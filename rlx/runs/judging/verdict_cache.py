@@ -64,8 +64,8 @@ def verdict_of(
     what = run_id, promised, evidence.settings, control is not None
     beside = control and (control.evidence.digest, control.plan.expectations.correction)
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
-    of = evidence.digest, beside, added, state, rules, setup_digest, plan.treatment, plan.command, sorted(sent.items())
-    of = (*of, to_jsonable(waivers)) if waivers else of
+    setup = setup_digest, plan.treatment, plan.command, sorted(sent.items())
+    of = evidence.digest, beside, added, state, rules, setup, to_jsonable(waivers)
     kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
     return _with_waived(from_jsonable(Verdict, kept), plan)
 
