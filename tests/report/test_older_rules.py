@@ -121,7 +121,7 @@ def test_older_rules_excuse_no_other_number(older: Path) -> None:
     assert found.field == "comparison.contrasts[0].treatment_value"
 
 
-@pytest.mark.parametrize("rules", [RULES + 1, 0, "2", True, [1]])
+@pytest.mark.parametrize("rules", [RULES + 1, 0, "2", True, [1]], ids=["newer", "none", "text", "truth", "list"])
 def test_rules_that_this_rlx_does_not_know_are_refused(bundle: Path, rules: object, wording: SnapshotAssertion) -> None:
     said = rlx("judge", str(edited(bundle, of_rules(rules))), code=1).stderr
     assert f"rules {rules}" in said and f"rules {RULES}" in said
@@ -170,6 +170,7 @@ def test_every_finding_that_came_later_is_in_the_table() -> None:
     for folder in ("evidence", "compare", "runs/judging"):
         for path in (REPOSITORY / "rlx" / folder).rglob("*.py"):
             of_now |= set(re.findall(r'"(RLX\d{3})"', path.read_text(encoding="utf-8")))
+    of_now.remove("RLX024")  # looked up among what the recipe waives
     rows = [finding_row(id) for id in finding_ids()]
     assert of_now - FIRST == {row.id for row in rows if row.since > 1}
     assert max(max(row.since, row.changed) for row in rows) == RULES
