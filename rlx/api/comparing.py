@@ -53,13 +53,15 @@ def compare_named(
 ) -> Compared:
     """Compare the arms that the names mean, control first; tells which runs were taken."""
     from rlx.api.arm_names import select_arms
-    from rlx.api.left_out import left_out_runs
+    from rlx.api.left_out import left_out_runs, with_records, without_records
     from rlx.api.removing import removal_notes
 
-    refs = select_arms(index, names, seeds, tell)
+    refs, gone = with_records(index, select_arms(index, names, seeds, tell), tell)
     for note in removal_notes(index, chain(*refs)):
         tell(note)
-    return with_left_out(compare_refs(index, refs, metric, tell, systems), left_out_runs(index, names, refs))
+    return with_left_out(
+        compare_refs(index, refs, metric, tell, systems), without_records(left_out_runs(index, names, refs), gone)
+    )
 
 
 def with_left_out(compared: Compared, left_out: tuple[LeftOut, ...]) -> Compared:

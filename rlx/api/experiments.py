@@ -12,7 +12,7 @@ from rlx.errors import NoSuchRun
 if TYPE_CHECKING:
     from rlx.compare.run_slots import EndedRun, RunSlots
     from rlx.evidence.diagnosis import Hit
-    from rlx.plan import Registration
+    from rlx.plan import Finding, Registration
     from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
 
@@ -35,13 +35,14 @@ class RegisteredExperiment:
     """A registration and all runs whose manifests name it, by seed in the order of their launch.
 
     `apart`: runs of a recipe of that name that belong to another experiment, or to none. `assigned`: which run stands
-    for each registered one, and why the others do not.
+    for each registered one, and why the others do not. `notes`: what is to be read beside its answer.
     """
 
     registration: Registration
     slots: tuple[Slot, ...]
     apart: tuple[Overview, ...]
     assigned: RunSlots
+    notes: tuple[Finding, ...] = ()
 
     @property
     def missing(self) -> tuple[Slot, ...]:
@@ -82,7 +83,7 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     if name is not None and not wanted:
         there = ", ".join(dict.fromkeys(one.name for one in known))
         raise NoSuchRun(f"no experiment is called {name!r}", f"there is: {there}" if there else "none is registered")
-    return [_with_runs(one, rows) for one in wanted]
+    return [_with_runs(index, one, rows) for one in wanted]
 
 
 def known_runs(index: Index, asked: Registration) -> list[Overview]:
@@ -147,14 +148,16 @@ def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -
     return sorted(found, key=lambda one: one.registered, reverse=True)
 
 
-def _with_runs(registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+def _with_runs(index: Index, registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+    from rlx.api.registered_notes import registered_notes
     from rlx.compare.run_slots import run_slots
 
-    named = [(_names(row, registration), row) for row in rows]
+    named = [(_is_of(row, registration, registration.registered), row) for row in rows]
     own = [row for is_own, row in named if is_own]
     apart = tuple(row for is_own, row in named if not is_own and row.ref.name == registration.name)
     assigned = run_slots(registration, ended_runs(own))
-    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned)
+    notes = registered_notes(index, registration, assigned, {row.ref.run_id: row for row in own})
+    return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned, notes)
 
 
 def _names(row: Overview, registration: Registration) -> bool:
@@ -178,4 +181,6 @@ def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slo
 def _has_failed(run: Overview) -> bool:
     from rlx.plan import RunState
 
+    if run.expectations is None and run.state.is_terminal:
+        return True
     return run.state.is_terminal and (run.state is not RunState.FINISHED or not run.verdict.is_result(ended=True))

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlx.api.telling import Tell
     from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut, LeftOutBy
     from rlx.evidence import JudgedRun
@@ -45,6 +46,45 @@ def left_out_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[Ru
         for ref in others
     ]
     return tuple(sorted(found, key=lambda run: (run.launched, run.launch_id, run.arm, run.seed)))
+
+
+def with_records(
+    index: Index, arms: Sequence[Sequence[RunRef]], tell: Tell
+) -> tuple[list[tuple[RunRef, ...]], frozenset[str]]:
+    """Return the arms without the runs of a registered experiment whose records are gone, and the ids of these.
+
+    They have failed, and the answer says so. Of other runs the comparison is refused, as is an arm of which nothing is
+    left: nobody can say what they were.
+    """
+    from rlx.runs.copies.mirror import kept
+    from rlx.runs.looking.overview import overview
+    from rlx.runs.manifest import read_manifest
+
+    refs = [*chain(*arms)]
+    copies = kept(index, refs)
+    manifests = {ref.run_id: read_manifest(copies[ref.run_id].run_dir) for ref in refs}
+    suspects = [ref for ref in refs if manifests[ref.run_id] is None]
+    is_registered = any(found and found.plan.registration for found in manifests.values())
+    if not suspects or not is_registered:
+        return [tuple(arm) for arm in arms], frozenset()
+    rows = overview(index, suspects)
+    gone = frozenset(row.ref.run_id for row in rows if row.expectations is None and row.state.is_terminal)
+    rest = [tuple(ref for ref in arm if ref.run_id not in gone) for arm in arms]
+    if not all(rest):
+        return [tuple(arm) for arm in arms], frozenset()
+    for run_id in sorted(gone):
+        tell(f"{run_id}: its records are gone, and it counts as failed")
+    return rest, gone
+
+
+def without_records(left_out: tuple[LeftOut, ...], gone: frozenset[str]) -> tuple[LeftOut, ...]:
+    """Say of the runs whose records are gone that this is why they are not compared."""
+    from rlx.compare.left_out import LeftOutBy
+
+    return tuple(
+        replace(run, by=LeftOutBy.REMOVAL, why="its records are gone") if run.run_id in gone else run
+        for run in left_out
+    )
 
 
 def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> Callable[[RunRef], Reason]:

@@ -46,11 +46,26 @@ def answered(index: Index, judged: Sequence[JudgedRun], tell: Tell) -> list[Answ
 
 def _answered(index: Index, asked: Registration, judged: Sequence[JudgedRun], tell: Tell) -> Answered:
     from rlx.api.experiments import ended_runs, known_runs
-    from rlx.compare import ended_result, objected_result, open_result
+    from rlx.api.registered_notes import registered_notes
     from rlx.compare.run_slots import run_slots
 
     rows = {row.ref.run_id: row for row in known_runs(index, asked)}
     found = _told_removed(run_slots(asked, ended_runs([*rows.values()])), rows)
+    notes = registered_notes(index, asked, found, rows)
+    answered = _answered_by(index, asked, found, rows, judged, tell)
+    return replace(answered, result=replace(answered.result, notes=notes))
+
+
+def _answered_by(
+    index: Index,
+    asked: Registration,
+    found: RunSlots,
+    rows: Mapping[str, Overview],
+    judged: Sequence[JudgedRun],
+    tell: Tell,
+) -> Answered:
+    from rlx.compare import ended_result, objected_result, open_result
+
     left_out = tuple(_left_out(each, rows[each.run.run_id]) for each in found.passed_over)
     standing = [rows[run.run_id] for run in found.standing.values()]
     # Of a run whose records are gone nothing is left to judge.

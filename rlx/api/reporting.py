@@ -139,11 +139,11 @@ def found_runs(
     """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
     from rlx.api.comparing import compare_asked, with_left_out
     from rlx.api.judged_comparison import beside_control, judged_arms
-    from rlx.api.left_out import left_out_runs
+    from rlx.api.left_out import left_out_runs, with_records, without_records
     from rlx.api.removing import removal_notes
 
-    refs = _arms(index, names, seeds, tell)
-    left_out = left_out_runs(index, names, refs)
+    refs, gone = with_records(index, _arms(index, names, seeds, tell), tell)
+    left_out = without_records(left_out_runs(index, names, refs), gone)
     for note in removal_notes(index, chain(*refs)):
         tell(note)
     judged = judged_arms(index, refs, tell)

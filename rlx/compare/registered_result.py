@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from rlx.compare.left_out import LeftOut
 from rlx.compare.registered_answer import Answer
-from rlx.plan import Registration
+from rlx.plan import Finding, Registration
 from rlx.plan.verdict_rules import RULES
 
 
@@ -52,7 +52,8 @@ class RegisteredResult:
     where they can. `answers`: one for each metric and treatment, in the order of the registration, metric by metric;
     none before all runs are in, nor where one of them has no value that counts, or there is an objection.
     `exploratory`: then the answers from the runs that have values. `left_out`: the runs of the experiment that are none
-    of the registered ones. `rules`: the version of the rules by which the runs were judged.
+    of the registered ones. `rules`: the version of the rules by which the runs were judged. `notes`: what is to be read
+    beside the answer, such as runs that are not here.
     """
 
     registration: Registration
@@ -62,6 +63,7 @@ class RegisteredResult:
     objection: str = ""
     left_out: tuple[LeftOut, ...] = ()
     rules: int = RULES
+    notes: tuple[Finding, ...] = ()
 
     @property
     def is_open(self) -> bool:

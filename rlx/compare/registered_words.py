@@ -28,6 +28,7 @@ def registered_lines(found: RegisteredResult) -> Iterator[str]:
     if failures := _failures(found):
         yield f"  {failures}"
     yield from (f"  not in the answer: {line}" for line in left_out_groups(found.left_out))
+    yield from (f"  {note.severity} {note.id} {note.message}" for note in found.notes)
 
 
 def _result_lines(found: RegisteredResult) -> Iterator[str]:

@@ -148,6 +148,7 @@ def _remarks(found: RegisteredExperiment) -> Iterator[str]:
         yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in found.relaunched)}"
     if found.added:
         yield f"added beyond the registered seeds: {_ids(found.added)}"
+    yield from (f"{note.severity} {note.id} {note.message}" for note in found.notes)
     yield from (f"{slot.arm}: {slot.why}" for slot in found.assigned.slots if slot.why)
     yield from (f"counts for no registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over)
     runs = [run for slot in found.slots for run in slot.runs]
@@ -175,6 +176,7 @@ def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
         "failed": [run.ref.run_id for run in found.failed],
         "relaunched": [{"arm": slot.arm, "seed": slot.seed} for slot in found.relaunched],
         "added": [run.ref.run_id for run in found.added],
+        "notes": found.notes,
         "apart": [run.ref.run_id for run in found.apart],
         "standing": [_slot_document(slot) for slot in found.assigned.slots],
         "passed_over": [{"run_id": each.run.run_id, "why": each.why} for each in found.assigned.passed_over],

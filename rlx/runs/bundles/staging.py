@@ -18,7 +18,7 @@ from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.copies.mirror import kept
 from rlx.runs.copies.mirror_store import read_cursor
-from rlx.runs.index.registrations import FOLDER
+from rlx.runs.index.registrations import FOLDER, same_question
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.waivers import FOLDER as WAIVERS
 from rlx.runs.manifest import Manifest, read_manifest
@@ -51,7 +51,7 @@ def gather(
                 _take_outputs(copy.run_dir, target)
                 if copy.end is not RunState.FINISHED and not _take_log(ref, copy.run_dir, target):
                     silent[ref.run_id] = copy.as_of
-        ours = [f"{FOLDER}/{digest}.json" for digest in registered]
+        ours = [f"{FOLDER}/{digest}.json" for digest in registered | _of_same_question(index, compared)]
         ours += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
         _take(index.home, (name for name in ours if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
@@ -71,6 +71,12 @@ def _registered(index: Index, refs: Iterable[RunRef]) -> set[str]:
     """The digests of the experiments that these runs are of."""
     asked = (manifest.plan.registration for manifest in _manifests(index, refs))
     return {registration.digest for registration in asked if registration}
+
+
+def _of_same_question(index: Index, refs: Iterable[RunRef]) -> set[str]:
+    """The digests of other experiments that ask what those of these runs ask, which is said beside their answer."""
+    asked = {manifest.plan.registration for manifest in _manifests(index, refs)} - {None}
+    return {one.digest for each in asked if each for one in same_question(index.home, each)}
 
 
 def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:

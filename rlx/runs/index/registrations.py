@@ -50,6 +50,21 @@ def known_here(home: Path, asked: Registration) -> Registration | None:
     return known[-1] if known else None
 
 
+def same_question(home: Path, asked: Registration) -> tuple[Registration, ...]:
+    """Return other experiments that were registered here and ask the same: of one metric, by one test, of like arms.
+
+    Their names, seeds and wordings may be others.
+    """
+    return tuple(
+        one for one in read_registrations(home) if not one.is_same(asked) and _question(one) == _question(asked)
+    )
+
+
+def _question(one: Registration) -> tuple[object, ...]:
+    arms = frozenset((arm.treatment, arm.recipe) for arm in one.arms)
+    return one.metric, one.at, one.test, one.margin, arms
+
+
 def registered_digest(path: Path) -> str | None:
     """The digest of what a file says was asked, which should be its name; None where no registration can be read."""
     try:
