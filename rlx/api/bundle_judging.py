@@ -314,7 +314,7 @@ def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
     """What the bundle states and no file in it shows."""
     from rlx.plan.run_dir import ATTEMPTS_DIR, EXIT_FILE
     from rlx.runs.bundles.bundle_layout import RUNS
-    from rlx.runs.index.waivers import FOLDER as WAIVERS
+    from rlx.runs.index.kept_waivers import FOLDER
 
     for run in (run for run in runs if not run.node):
         own = [name for name in files if name.startswith(f"{RUNS}/{run.run_id}/")]
@@ -323,7 +323,7 @@ def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
             yield f"{run.run_id}: that it was {run.state or 'never seen'}; no record of its end is in the bundle"
         elif not run.manifest:
             yield f"{run.run_id}: that there was such a run; its manifest is not in the bundle"
-        if f"{WAIVERS}/{run.run_id}.json" in files:
+        if f"{FOLDER}/{run.run_id}.json" in files:
             yield f"{run.run_id}: who waived findings of it, when and why"
         if run.removed:
             yield f"{run.run_id}: who removed it, when and why"

@@ -32,7 +32,7 @@ def pull(
     """
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.runs.copies.pull import pull as pull_run
-    from rlx.runs.index.waivers import waivers_file
+    from rlx.runs.index.kept_waivers import waivers_file
 
     index = open_index()
     refs = runs_or_latest(index, runs)

@@ -36,8 +36,8 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
     from rlx.api.selection import open_index
     from rlx.evidence.waivers import Waiver
     from rlx.plan.verdict_rules import RULES
+    from rlx.runs.index.kept_waivers import read_waivers, write_waivers
     from rlx.runs.index.labels import checked_note
-    from rlx.runs.index.waivers import read_waivers, write_waivers
     from rlx.runs.manifest import submitter
     from rlx.runs.run import utc_text
 
@@ -61,7 +61,7 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
 def unwaive(runs: Runs, ids: Sequence[str]) -> list[Waived]:
     """Take waivers back: the inverse of `waive`. Raises RlxError, before anything is written, where there is none."""
     from rlx.api.selection import open_index
-    from rlx.runs.index.waivers import read_waivers, write_waivers
+    from rlx.runs.index.kept_waivers import read_waivers, write_waivers
 
     _check_ids(ids)
     index = open_index()
@@ -115,7 +115,7 @@ def _attempt(run: JudgedRun) -> str:
 
 def _after(index: Index, judged: Sequence[JudgedRun]) -> list[Waived]:
     from rlx.api.selection import runs_or_latest
-    from rlx.runs.index.waivers import read_waivers
+    from rlx.runs.index.kept_waivers import read_waivers
     from rlx.runs.judging.judged import judge_runs
 
     again = judge_runs(index, runs_or_latest(index, [run.run_id for run in judged]))

@@ -16,7 +16,7 @@ from rlx.evidence.verdict import dissent, incomplete, invalid, remark, unverifie
 from rlx.evidence.waivers import Waiver, waivable, with_waivers
 from rlx.plan import Severity
 from rlx.plan.verdict_rules import RULES
-from rlx.runs.index.waivers import waivers_file
+from rlx.runs.index.kept_waivers import waivers_file
 from tests.cli.support import rlx
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT
 from tests.compare.test_compare_seeds import RunsOf

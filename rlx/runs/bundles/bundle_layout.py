@@ -28,8 +28,8 @@ from rlx.plan.run_dir import (
 )
 from rlx.runs.adopted.log_copy import CURSOR_FILE
 from rlx.runs.adopted.log_source import SOURCE_FILE
+from rlx.runs.index.kept_waivers import FOLDER as WAIVERS
 from rlx.runs.index.registrations import FOLDER
-from rlx.runs.index.waivers import FOLDER as WAIVERS
 
 DOCUMENT, SUMS, README = "bundle.json", "SHA256SUMS", "README.txt"
 RUNS = "runs"

@@ -18,9 +18,9 @@ from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.copies.mirror import kept
 from rlx.runs.copies.mirror_store import read_cursor
+from rlx.runs.index.kept_waivers import FOLDER as WAIVERS
 from rlx.runs.index.registrations import FOLDER, same_question
 from rlx.runs.index.run_index import Index
-from rlx.runs.index.waivers import FOLDER as WAIVERS
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
 from rlx.secret_text import secret_spans
@@ -51,9 +51,9 @@ def gather(
                 _take_outputs(copy.run_dir, target)
                 if copy.end is not RunState.FINISHED and not _take_log(ref, copy.run_dir, target):
                     silent[ref.run_id] = copy.as_of
-        ours = [f"{FOLDER}/{digest}.json" for digest in registered | _of_same_question(index, compared)]
-        ours += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
-        _take(index.home, (name for name in ours if (index.home / name).is_file()), folder, tell)
+        kept_here = [f"{FOLDER}/{digest}.json" for digest in registered | _of_same_question(index, compared)]
+        kept_here += [f"{WAIVERS}/{ref.run_id}.json" for ref in (*compared, *others)]
+        _take(index.home, (name for name in kept_here if (index.home / name).is_file()), folder, tell)
         _mask(folder, _secrets(index, (*compared, *others)), tell)
         run_dirs = [copy.run_dir for copy in kept(index, [*compared, *others]).values()]
         _mask_found(folder, run_dirs, tell)
