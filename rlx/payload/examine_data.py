@@ -168,8 +168,9 @@ def overlap(key: str, train: Rows | str, val: Rows | str) -> dict[str, Any] | No
 
 def item(row: Any, key: str) -> tuple[str, str] | None:
     """What is asked and what is right, whatever spacing and forms of characters; None where there is no chat."""
-    chat = row.get(key) if isinstance(row, dict) else None
-    return None if chat_fault(chat) else (plain(" ".join(message["content"] for message in chat)), right_answer(row))
+    if not isinstance(row, dict) or chat_fault(row.get(key)):
+        return None
+    return plain(" ".join(message["content"] for message in row[key])), right_answer(row)
 
 
 def right_answer(row: dict[str, Any]) -> str:
