@@ -292,7 +292,9 @@ def test_repeats_that_one_run_shows_forbid_a_test_of_shares() -> None:
     columns = {item: (pair[1],) * 10 for item, pair in scores.items()}
     runs = [
         RunBuilder(series={STEP: 0.4}, planned_rows=100, rows=100).judged(),
-        RunBuilder(arm="aqn", series={STEP: 0.5}, planned_rows=100, rows=100, recipe={"aqn": {}}).judged(),
+        RunBuilder(
+            arm="aqn", series={STEP: 0.5}, planned_rows=100, rows=100, recipe={"aqn": {}}, treatment=("aqn",)
+        ).judged(),
     ]
     kept = {runs[1].run_id: ItemScores(STEP, columns, repeats=dict.fromkeys(columns, 10))}
     found = only(compare([runs[0]], [[runs[1]]], items={STEP: kept}))

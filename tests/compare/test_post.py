@@ -97,7 +97,7 @@ def test_without_a_promise_the_answers_tell_how_many_there_are(evaluated: Pair) 
 @pytest.mark.parametrize(
     ("break_it", "status", "id"),
     [
-        (lambda run: promise(run, {}, row_count=41), "unverified", "RLX705"),
+        (lambda run: promise(run, {"rows": "/data/held-out.parquet", "n": 1}, row_count=41), "unverified", "RLX705"),
         (
             lambda run: (run / "attempts/1/validation/20.jsonl").write_text('{"input": ""}\n' * 39, encoding="utf-8"),
             "unverified",
@@ -111,7 +111,7 @@ def test_without_a_promise_the_answers_tell_how_many_there_are(evaluated: Pair) 
 def test_what_speaks_against_it(break_it: Callable[[Path], object], status: str, id: str, evaluated: Pair) -> None:
     break_it(evaluated["baseline"])
     (row,) = json.loads(rlx("status", "--json", "baseline").stdout)["runs"]
-    assert row["verdict"]["status"] == status
+    assert row["verdict"]["status"] == status, row["verdict"]
     assert id in {finding["id"] for finding in row["verdict"]["findings"]}
 
 

@@ -283,7 +283,7 @@ def test_digests_of_data_and_model_are_traces() -> None:
 
 
 def test_every_row_of_the_table_is_tried() -> None:
-    tried = {key for _, _, key, _ in EDITED.values()} | {"data.train", "model.path"}
+    tried = {key for _, _, key, _ in EDITED.values()} | {"data.train", "model.path", "model.dtype", "model.lora"}
     # Its metric is logged by one recipe of verl alone, and not at every step: nothing can contradict it.
     assert {trace.keys[0] for trace in TRACES} == tried | {"overrides.algorithm.filter_groups"}
 

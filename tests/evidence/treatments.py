@@ -21,7 +21,9 @@ from tests.evidence.grid.run_pair import RunDirectory, RunPair, place_pair
 Logged = float | Callable[[int], float]
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _OPTIM = f"{_ACTOR}.optim"
-_TOKENS = "perf/total_num_tokens"
+_TOKENS, _THROUGHPUT = "perf/total_num_tokens", "perf/throughput"
+_HALF: Mapping[str, Logged] = {_TOKENS: math.nan, _THROUGHPUT: math.nan}
+"""Half as many answers: half of what the recorded run logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +82,14 @@ TREATMENTS: Mapping[str, Treatment] = {
         "train.batch_size",
         10,
         {"data.train_batch_size": 10, f"{_ACTOR}.ppo_mini_batch_size": 10},
-        {_TOKENS: lambda step: math.nan},
+        _HALF,
         shown=(_TOKENS,),
     ),
     "answers to a prompt": Treatment(
         "rollout.n",
         4,
         {f"{_ROLLOUT}.n": 4},
-        {_TOKENS: lambda step: math.nan, "critic/advantages/max": 1.4},
+        {**_HALF, "critic/advantages/max": 1.4},
         shown=(_TOKENS, "critic/advantages/max"),
     ),
     "temperature": Treatment("rollout.temperature", 0.6, {f"{_ROLLOUT}.temperature": 0.6}),
@@ -159,7 +161,6 @@ def _compose(run: RunDirectory, key: str, value: object) -> None:
 
 
 def _value(pair: RunPair, metric: str, value: Logged, step: int) -> float:
-    """Half as many answers have half as many tokens, whatever a step's answers are long."""
-    if metric == _TOKENS:
-        return pair.aqn.value(_TOKENS, step) / 2
+    if metric in _HALF:
+        return pair.aqn.value(metric, step) / 2
     return value(step) if callable(value) else value

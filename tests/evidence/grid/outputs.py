@@ -66,7 +66,7 @@ def answers_in_another_order(pair: RunPair) -> None:
 # trained on
 
 
-@caught(OUTPUTS, Link.TRAINED_ON, "unverified", "RLX713", twin="answers-with-more-fields")
+@caught(OUTPUTS, Link.TRAINED_ON, "unverified", "RLX784", twin="answers-with-more-fields")
 def answers_before_the_training(pair: RunPair) -> None:
     """The outputs of the last step are those of the model that nobody trained."""
     pair.aqn.put_outputs(20, [{**answer, "step": 20} for answer in pair.aqn.outputs(0)])
@@ -92,11 +92,7 @@ def answers_without_their_step(pair: RunPair) -> None:
     pair.aqn.put_outputs(20, answers)
 
 
-@unseen(
-    OUTPUTS,
-    Link.TRAINED_ON,
-    "rlx takes scores as the reward gave them, and grades no answer again",
-)
+@caught(OUTPUTS, Link.TRAINED_ON, "invalid", "RLX781", twin="answers-with-more-fields")
 def answers_that_do_not_earn_their_scores(pair: RunPair) -> None:
     pair.aqn.put_outputs(20, [{**answer, "output": "nonsense"} for answer in pair.aqn.outputs(20)])
 
@@ -109,7 +105,7 @@ def answers_with_more_fields(pair: RunPair) -> None:
         pair.aqn.put_outputs(step, [{**answer, **extra} for answer in pair.aqn.outputs(step)])
 
 
-@caught(OUTPUTS, Link.TRAINED_ON, "not comparable", "RLX921", twin="other-answers-with-the-same-score")
+@caught(OUTPUTS, Link.TRAINED_ON, "invalid", "RLX780", twin="other-answers-with-the-same-score")
 def the_same_answers_graded_otherwise(pair: RunPair) -> None:
     """By a reward that was changed in place, say, so that no recipe and no digest tells."""
     answers = pair.aqn.outputs(20)
@@ -151,11 +147,7 @@ def answers_of_earlier_steps_removed(pair: RunPair) -> None:
         (pair.aqn.folder / "validation" / f"{step}.jsonl").unlink()
 
 
-@unseen(
-    OUTPUTS,
-    Link.TRAINED_ON,
-    "answers have no name but their score: as many right ones of another checkpoint look like those of this one",
-)
+@caught(OUTPUTS, Link.TRAINED_ON, "unverified", "RLX784", twin="answers-with-more-fields")
 def answers_of_another_checkpoint_with_the_same_score(pair: RunPair) -> None:
     answers = pair.aqn.outputs(15)
     _score(next(each for each in answers if not each["acc"]), 1.0)
