@@ -171,6 +171,7 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
         yield f"correction: {expected.correction}"
     yield from _second_witness(expected)
     yield from _traces(plan)
+    yield _weights(expected)
 
 
 def _traces(plan: LaunchPlan) -> Iterator[str]:
@@ -185,6 +186,14 @@ def _traces(plan: LaunchPlan) -> Iterator[str]:
 def _trace(trace: KeyTrace) -> str:
     reason = trace.words if trace.shown is Shown.NOT_OBSERVABLE else trace.by
     return f"{trace.key} ({reason})" if reason else trace.key
+
+
+def _weights(expected: Expectations) -> str:
+    weights = expected.weights
+    if weights is None:
+        return "not observable: whether the weights move and reach the engine"
+    engines = f" and {weights.engines} that generate" if weights.engines else ""
+    return f"weights recorded at each sync, in {weights.trainers} processes that train{engines}"
 
 
 def _second_witness(expected: Expectations) -> Iterator[str]:
