@@ -192,8 +192,8 @@ def _weights(expected: Expectations) -> str:
     weights = expected.weights
     if weights is None:
         return "not observable: whether the weights move and reach the engine"
-    engines = f" and {weights.engines} that generate" if weights.engines else ""
-    return f"weights recorded at each sync, in {weights.trainers} processes that train{engines}"
+    engines = f", that generate: {weights.engines}" if weights.engines else ""
+    return f"weights recorded at each sync; processes that train: {weights.trainers}{engines}"
 
 
 def _second_witness(expected: Expectations) -> Iterator[str]:
