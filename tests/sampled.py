@@ -13,6 +13,7 @@ from rlx.backends.verl.log.phases import phases
 BEGAN = 1_795_000_000
 # Recorded on a CPU with a tiny model, the phases are too short for clocks of whole seconds.
 SLOWER = 10
+_LONGER_S = 3600
 
 
 def seed_003(step: int, phase: str) -> float:
@@ -33,8 +34,10 @@ def sample(run: Path, memory: Callable[[int, str], float], others: int = 0, ever
     ]
     lines = [json.dumps(document) + "\n" for document in documents]
     (attempt / "metrics.jsonl").write_text("".join(lines), encoding="utf-8")
+    _end_later(attempt / "state/exit")
     log = attempt / "log"
-    log.write_text(re.sub(r"timing_s/", "timing_before/", log.read_text(encoding="utf-8")), encoding="utf-8")
+    text = re.sub(r"timing_s/|perf/(?=throughput|time_per_step)", "before/", log.read_text(encoding="utf-8"))
+    log.write_text(text, encoding="utf-8")
     written = f"start {BEGAN} kind=npu devices=0,1 kills=0 scope=cgroup\n"
     written += "".join(_samples(documents, lines, memory, others, every))
     (attempt / "usage").write_text(written + "end kills=0\n", encoding="utf-8")
@@ -51,8 +54,19 @@ def on_npus(run: Path, recipe: Mapping[str, Any]) -> None:
 
 
 def _slower(document: dict[str, Any]) -> dict[str, Any]:
-    values = {key: SLOWER * value if "timing_s/" in key else value for key, value in document["data"].items()}
-    return {**document, "data": values}
+    return {**document, "data": {key: _later(key, value) for key, value in document["data"].items()}}
+
+
+def _later(key: str, value: float) -> float:
+    if "timing_s/" in key or key == "perf/time_per_step":
+        return SLOWER * value
+    return value / SLOWER if key == "perf/throughput" else value
+
+
+def _end_later(exit_file: Path) -> None:
+    """The last but one word is the time of the end."""
+    *before, end, last = exit_file.read_text(encoding="utf-8").split()
+    exit_file.write_text(" ".join((*before, str(int(end) + _LONGER_S), last)) + "\n", encoding="utf-8")
 
 
 def _samples(

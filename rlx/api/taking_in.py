@@ -119,5 +119,6 @@ def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
     if len(plans) > 1:
         arms = ", ".join(plan.arm for plan in plans)
         raise UsageError(f"{recipe} has several arms: {arms}", "say which one the log is of: --arm")
-    # Nobody brought it what would have watched it, and nothing was registered before it ran.
-    return replace(plans[0], expectations=replace(plans[0].expectations, watch=None), registration=None)
+    # Nobody brought it what would have watched it or recorded its weights, and nothing was registered before it ran.
+    expectations = replace(plans[0].expectations, watch=None, weights=None)
+    return replace(plans[0], expectations=expectations, registration=None)

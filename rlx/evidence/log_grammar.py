@@ -215,9 +215,11 @@ class LogGrammar:
     `validation`: the same for all metrics of validations. `metrics`: the names for each role, the usual one first.
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations
-    answered. `own_reward`: settings that replace its reward function. `graders`: data source -> the rule that it grades
-    it by, where rlx replays that (`reading/replayed_graders.py`). `scored_by`: settings by which something else than
-    that rule makes the score; "naive", off and absent change nothing. `seed_keys`: the settings that seed its training.
+    answered. `row_limit_setting`, `row_filter_setting`: those by which it trains on fewer rows than the file has.
+    `own_reward`: settings that replace its reward function. `graders`: data source -> the rule that it grades it
+    by, where rlx replays that (`reading/replayed_graders.py`). `scored_by`: settings by which something else than
+    that rule makes the score; "naive", off and absent change nothing. `seed_keys`: the settings that seed its
+    training.
     `phases`: from the metrics of a step, its phases in their order with their seconds, in the words of the memory
     estimate; "" for a time of which the order is not known.
     `planned_settings`: from the command and the resolved recipe of a plan, the keys that it sets, with Hydra's prefixes
@@ -241,6 +243,8 @@ class LogGrammar:
     not_kl: tuple[str, ...] = ()
     gap_setting: str = ""
     outputs_setting: str = ""
+    row_limit_setting: str = ""
+    row_filter_setting: str = ""
     own_reward: tuple[str, ...] = ()
     graders: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     scored_by: tuple[str, ...] = ()

@@ -14,7 +14,7 @@ from statistics import median
 from typing import NamedTuple
 
 from rlx.evidence.charges.check_input import CheckInput
-from rlx.evidence.grammars import names_of, validation_prefixes
+from rlx.evidence.grammars import by_kind, names_of, validation_prefixes
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import (
     core_keys,
@@ -222,13 +222,15 @@ def _training_rows(given: CheckInput) -> Iterator[Charge]:
     planned = data.get("train_rows") if isinstance(data, Mapping) else None
     if found is None or not isinstance(planned, int):
         return
-    most = setting(given.setup.configuration, "data.train_max_samples")
+    grammar = by_kind().get(given.evidence.backend)
+    limit, row_filter = (grammar.row_limit_setting, grammar.row_filter_setting) if grammar else ("", "")
+    most = setting(given.setup.configuration, limit)
     planned = min(planned, most) if isinstance(most, int) and most > 0 else planned
     if found == planned:
         return
     message = f"the recipe says {counted(planned, 'training row')}, the log says {found}"
     fix = "set data.train_rows to what the filter of long prompts leaves, or check the file"
-    filters = setting(given.setup.configuration, "data.filter_overlong_prompts") is not False
+    filters = setting(given.setup.configuration, row_filter) is not False
     if filters and planned > found > planned / 2:
         yield remark("RLX759", Severity.NOTE, message, fix)
     else:

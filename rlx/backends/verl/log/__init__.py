@@ -73,6 +73,8 @@ GRAMMAR = LogGrammar(
     not_kl=("rollout_corr/",),
     gap_setting="rollout.calculate_log_probs",
     outputs_setting="trainer.validation_data_dir",
+    row_limit_setting="data.train_max_samples",
+    row_filter_setting="data.filter_overlong_prompts",
     own_reward=("custom_reward_function.path",),
     graders={
         "openai/gsm8k": GSM8K,
