@@ -61,7 +61,7 @@ def answers(path: Path) -> dict[str, str]:
 def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(
     sets: tuple[str, ...], new_laptop: Callable[[], Laptop], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two steps change far more answers than three: weights of before the training would not agree."""
+    """Two steps take the accuracy from 0.45 to over 0.7: weights of before the training would not agree."""
     laptop = new_laptop()
     monkeypatch.setenv("TOKEN_OF_TEST", secret := f"hf_{secrets.token_urlsafe(20)}")
     row = launched(laptop, *sets)
@@ -74,7 +74,7 @@ def test_the_last_checkpoint_is_evaluated_and_agrees_with_verl(
     assert sum(ours[question] != verls[question] for question in ours) <= 3
     values = metrics(run_dir)[2]
     (verl_s,) = (value for key, value in values.items() if key.startswith("val-core/") and key != POST)
-    assert values[POST] == pytest.approx(verl_s, abs=0.03)
+    assert values[POST] == pytest.approx(verl_s, abs=0.03) and values[POST] > 0.6
     assert not (attempt / "converted").exists()
     assert (run_dir / "checkpoints/global_step_2/actor").is_dir()
     assert_nothing_is_left(row["run_id"])

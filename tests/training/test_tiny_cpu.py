@@ -29,7 +29,7 @@ def test_both_arms_are_valid_and_learn(demo: Laptop) -> None:
     for row in rows.values():
         values = validations(Path(row["run_dir"]))
         assert sorted(values) == [0, 5, 10, 15, 20]
-        assert values[20] > values[0] + 0.1, f"accuracy hardly rose on sums that were not trained: {values}"
+        assert values[20] > values[0] + 0.2, f"accuracy hardly rose: {values}"
 
 
 def test_both_witnesses_saw_the_noise(demo: Laptop) -> None:
