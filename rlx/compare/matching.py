@@ -66,14 +66,22 @@ def belongs(scores: ItemScores, data_sources: int) -> bool:
     return data_sources <= 1 or scores.source is not None
 
 
+def _answers(scores: ItemScores) -> int:
+    return sum(map(len, scores.scores.values()))
+
+
 def _other_items(pair: Pair, control: ItemScores, treatment: ItemScores) -> Iterator[Finding]:
-    """Object to other rows, or another prompt around them; where one run lost some answers, that is a warning."""
+    """Object to other rows, or another prompt around them; where one run lost some answers, that is a warning.
+
+    Fewer items in as many answers are none that were lost: rows were replaced by others.
+    """
     left, right = control.scores.keys(), treatment.scores.keys()
     if left == right:
         return
     names = [run.label for run in pair.checkpoints]
     counts = f"{len(left - right)} of {len(left)} and {len(right - left)} of {len(right)} are only with one of them"
-    lost = left < right or right < left
+    fewer, more = sorted((control, treatment), key=lambda scores: len(scores.scores))
+    lost = (left < right or right < left) and _answers(fewer) < _answers(more)
     yield Finding(
         "RLX714",
         Severity.WARNING if lost else Severity.ERROR,

@@ -299,3 +299,15 @@ def test_repeats_that_one_run_shows_forbid_a_test_of_shares() -> None:
     kept = {runs[1].run_id: ItemScores(STEP, columns, repeats=dict.fromkeys(columns, 10))}
     found = only(compare([runs[0]], [[runs[1]]], items={STEP: kept}))
     assert found.test is None and "90 of 100" in found.no_test
+
+
+def test_rows_that_were_replaced_by_one_of_the_others_are_other_items(pair: dict[str, Path]) -> None:
+    """As many answers, and fewer items: nothing was lost."""
+    path = pair["aqn"] / "attempts/1/validation/20.jsonl"
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    easy = next(row for row in rows if row["acc"] == 1)
+    for row in [each for each in rows if each["acc"] == 1 and each is not easy][:8]:
+        row.update({key: easy[key] for key in ("input", "gts", "output")})
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = {finding["id"]: finding["severity"] for finding in contrast(code=14)["findings"]}
+    assert found["RLX714"] == "error"
