@@ -6,6 +6,7 @@ A test compares ids, numbers, states and exit codes itself, and hands the words 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,15 @@ def wording(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(Wording)
 
 
+_OF_THIS_MACHINE = re.compile(r"^rlx: (?:warning|note) RLX5\d\d .*\n(?:    fix: .*\n)?", re.MULTILINE)
+
+
 def settled(text: str, named: Mapping[str, str]) -> str:
-    """Replace each value by its name in angle brackets, longest value first."""
+    """Replace each value by its name in angle brackets, longest value first, and leave out what this machine is like.
+
+    A launch also says what its preflight found of the host, such as many zombie processes.
+    """
+    text = _OF_THIS_MACHINE.sub("", text)
     for value in sorted(named, key=len, reverse=True):
         text = text.replace(value, f"<{named[value]}>")
     return text

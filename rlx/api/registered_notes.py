@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _NAMED = 5
 _HOUR, _DAY = 3600.0, 86400.0
+_SHORTEST_S = 60.0
 
 
 def registered_notes(
@@ -84,11 +85,14 @@ def _launched_before(asked: Registration, standing: Sequence[Overview]) -> Itera
 
 
 def _launched_apart(standing: Sequence[Overview]) -> Iterator[Finding]:
-    """Name the runs of later launches, which somebody may have started knowing the first values."""
+    """Name the runs of later launches, which somebody may have started knowing the first values.
+
+    Within the first minute no value was known.
+    """
     first = min(standing, key=lambda row: row.ref.created, default=None)
     later = [row for row in standing if first and row.ref.launch_id != first.ref.launch_id]
-    if first and later:
-        last = max(row.ref.created for row in later) - first.ref.created
+    last = max((row.ref.created for row in later), default=0) - first.ref.created if first else 0
+    if last >= _SHORTEST_S:
         yield Finding(
             "RLX935",
             Severity.NOTE,

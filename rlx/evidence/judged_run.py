@@ -35,4 +35,4 @@ class JudgedRun:
     as_of: float | None = None
     usage: RunUsage = NO_USAGE
     usage_of_others: Mapping[str, RunUsage] = field(default_factory=dict)
-    latest: Path | None = None
+    latest: Path | None = field(default=None, compare=False)

@@ -68,7 +68,7 @@ def say(*arguments: object, code: int = 0) -> tuple[str, str]:
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == code, done.output
-    return done.stdout, done.stderr
+    return done.stdout, settled(done.stderr, {})
 
 
 def worded(text: str) -> str:

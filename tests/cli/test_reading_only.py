@@ -53,6 +53,7 @@ ACTS = {
         "stop",
         "retry",
         "rm",
+        "waive",
         "prune",
         "pull",
         "adopt",

@@ -21,7 +21,7 @@ ON_THE_HOST = {
     "rlx_eval.py": {"metrics.jsonl", "validation"},
     "rlx_eval_checkpoint.py": {"metrics.jsonl", "checkpoints", "log"},
     "rlx_trl_records.py": {"metrics.jsonl"},
-    "rlx_trl_train.py": {"checkpoints"},
+    "rlx_trl_train.py": {"checkpoints", "hydra/.hydra/config.yaml"},
 }
 IN_TEMPLATES = {"payload", "metrics.jsonl", "provenance.json"}
 PYTHON = sorted(

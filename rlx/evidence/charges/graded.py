@@ -18,11 +18,12 @@ from rlx.evidence.reading.replayed_graders import BOXED, EXACT, grader_of_file
 from rlx.evidence.run_evidence import Counted, KeptAnswers
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, invalid, remark
 from rlx.plan import Severity
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 _FEW, _FEW_SHARE = 2, 0.01
 _MANY_TRUTHS = 3
 _TRAINED_STEPS = 5
-_REWARD_FILE = "payload/reward.py"
+_REWARD_FILE = f"{PAYLOAD_DIR}/reward.py"
 _FIX = "find what grades the validation, and launch again"
 
 
