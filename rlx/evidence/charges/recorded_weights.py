@@ -97,6 +97,12 @@ def _place(sync: WeightSync) -> str:
     return f"sync {sync.number}" if sync.step is None else f"the sync of step {sync.step}"
 
 
+def _places(syncs: Sequence[WeightSync]) -> str:
+    """`the sync of step 3`, `the sync of step 3 and 2 other syncs`."""
+    others = len(syncs) - 1
+    return f"{_place(syncs[0])} and {counted(others, 'other sync')}" if others else _place(syncs[0])
+
+
 def _unmoved(records: Sequence[WeightRecord]) -> Iterator[Stretch]:
     """Yield the stretches in which no tensor of any of these processes changed."""
     by_number = [{sync.number: sync for sync in record.syncs} for record in records]
@@ -243,8 +249,7 @@ def _unequal(given: CheckInput, trained: Sequence[WeightRecord], served: Sequenc
         if other:
             yield dissent(
                 "RLX794",
-                f"{record.process} holds other weights than the trainer sent, after {_place(other[0])} and "
-                f"{counted(len(other) - 1, 'other sync')}",
+                f"{record.process} holds other weights than the trainer sent, after {_places(other)}",
                 "what changes weights between the trainer and the engine?",
                 None if other[0].step is None else other[0].step + 1,
             )
@@ -275,8 +280,7 @@ def _unlike(served: Sequence[WeightRecord]) -> Iterator[Charge]:
         if other := [row[0] for row in syncs if len({sync.digests for sync in row}) > 1]:
             yield dissent(
                 "RLX797",
-                f"{len(own)} engines that hold the same part of the model had other weights after {_place(other[0])} "
-                f"and {counted(len(other) - 1, 'other sync')}",
+                f"{len(own)} engines that hold the same part of the model had other weights after {_places(other)}",
                 "did the weight sync reach each of them?",
                 None if other[0].step is None else other[0].step + 1,
             )
