@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from rlx.compare.compared_arms import ComparedArm, ComparedRun
 from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.difference_areas import FOLLOWS_FROM, Area
+from rlx.evidence.charges.traced_settings import NOISE
 from rlx.evidence.traces import KeyTrace, Shown
 
-NOISE = "aqn"
 _SECTIONS = (NOISE, "algorithm.kl")
 
 

@@ -199,6 +199,20 @@ def test_honest_run_is_left_alone(name: str) -> None:
     assert not ids(*HONEST[name])
 
 
+def test_speed_by_another_definition_is_a_warning() -> None:
+    """As a fork may count other devices, or the time without the validation, alike at all steps."""
+    logged = metrics(perf__throughput=lambda step: (2400 + step) / (5 + step / 7) * 0.65)
+    verdict = judge(
+        run(logged),
+        Expectations(20, (), False, None, 1, "auto", None, False),
+        RunState.FINISHED,
+        arm="a",
+        setup=setup(),
+    )
+    assert not verdict.dissent
+    assert [each.severity for each in verdict.findings if each.id in BALANCED] == ["warning"]
+
+
 def test_filter_of_long_prompts_is_a_note() -> None:
     expectations = Expectations(20, (), False, None, 1, "auto", None, False)
     evidence = run(totals=Totals(20, 390, 100))

@@ -175,7 +175,10 @@ def _twins(evidence: Evidence, key: str) -> list[str]:
 
 
 def _throughput(given: CheckInput) -> Iterator[Charge]:
-    """Tokens = tokens a second and device x seconds x devices, with the same devices at all steps."""
+    """Tokens = tokens a second and device x seconds x devices, with the same devices at all steps.
+
+    A factor that is the same at all steps may be a fork's own definition of its speed: a warning.
+    """
     evidence = given.evidence
     name, speeds = _series(evidence, Role.TOKENS_A_SECOND_AND_DEVICE)
     _, tokens = _series(evidence, Role.TOKENS)
@@ -191,15 +194,17 @@ def _throughput(given: CheckInput) -> Iterator[Charge]:
     # A number of devices is whole.
     whole = max(1.0, float(round(usual)))
     odd = [step for step, found in devices.items() if abs(found / whole - 1) > _SPEED_SLACK]
-    if odd:
-        step = odd[0]
-        yield dissent(
-            "RLX754",
-            f"{name} is {speeds[step]:.4g} at {at_steps(odd)}; {tokens[step]:g} tokens in {times[step]:.4g} s are that "
-            f"of {devices[step]:.3g} devices, and the run has {whole:g}",
-            _OTHER_FILES,
-            step,
-        )
+    if not odd:
+        return
+    step = odd[0]
+    message = (
+        f"{name} is {speeds[step]:.4g} at {at_steps(odd)}; {tokens[step]:g} tokens in {times[step]:.4g} s are that "
+        f"of {devices[step]:.3g} devices, and the run has {whole:g}"
+    )
+    if all(abs(found / usual - 1) <= _SPEED_SLACK for found in devices.values()):
+        yield remark("RLX754", Severity.WARNING, message, _OTHER_FILES, step)
+    else:
+        yield dissent("RLX754", message, _OTHER_FILES, step)
 
 
 def _staleness(given: CheckInput) -> Iterator[Charge]:
