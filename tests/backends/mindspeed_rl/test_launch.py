@@ -15,6 +15,7 @@ import pytest
 from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
 from rlx.plan import RunState, Severity
 from rlx.resources import payload_folder
+from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned
 
 
@@ -98,8 +99,8 @@ def test_too_few_cpus_are_told_instead_of_waited_for(start: Start) -> None:
     # Ray's start has all the time that it may take; what Ray lacks then is not waited for as long.
     run = start({"overrides": change}, edit=lambda text: text.replace(WAITS, WAITS_SHORTLY))
     assert run.end() == 1
-    assert f"of {2 * cpus + 2} CPUs that MindSpeed-RL waits for" in run.log
-    assert "nothing was started" in run.log and "num_cpus_for_placement_group" in run.log
+    assert log_lines.FEW_CPUS.format(2 * cpus + 2) in run.log
+    assert log_lines.NOTHING_STARTED in run.log and "num_cpus_for_placement_group" in run.log
     assert run.leaves_nothing(), run.left()
 
 
@@ -141,7 +142,7 @@ def test_a_ray_that_dies_ends_the_run(start: Start) -> None:
     assert not [pid for pid in idle if is_of_no_job(pid)], "Ray keeps none for each CPU"
     run.kill(f"{run.folder}/payload/rlx_ray.py")
     assert run.end() != 0
-    assert "Ray ended before the training" in run.log
+    assert log_lines.RAY_ENDED in run.log
     assert run.leaves_nothing(), run.left()
 
 
@@ -156,7 +157,7 @@ def is_of_no_job(pid: int) -> bool:
 def test_other_devices_than_its_workers_take_are_refused(start: Start) -> None:
     run = start(edit=lambda text: text.replace("set -euo pipefail", "set -euo pipefail\nRLX_DEVICES=2,3"))
     assert run.end() == 1
-    assert "the NPUs 0,1 only, not on 2,3" in run.log
+    assert log_lines.OTHER_NPUS.format("0,1", "2,3") in run.log
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import pytest
 
 from rlx.plan import Site
 from rlx.resources import payload_folder
+from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned
 from tests.backends.mindspeed_rl.running import Nodes, Run
 
@@ -92,7 +93,7 @@ def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
     assert worker.end() == 0, worker.log
     on = sorted(line.rpartition(" of ")[2] for line in head.log.splitlines() if " on NPU " in line)
     assert on == [f"rlx-node{node} on NPU {npu}" for node in (0, 1) for npu in (0, 1)]
-    assert "has ended, and with it this node" in worker.log
+    assert log_lines.HEAD_ENDED in worker.log
     for run in (head, worker):
         assert run.leaves_nothing(), run.left()
         assert Nodes.token not in run.log
@@ -101,14 +102,14 @@ def test_the_nodes_of_a_run_train_together(cluster: Cluster) -> None:
 def test_a_node_that_never_comes(cluster: Cluster) -> None:
     head = cluster.begin(0, NODES_WITHIN_S="1")
     assert head.end() == 1
-    assert "node 1 of 2 did not come within 1 s" in head.log and "nothing was started" in head.log
+    assert log_lines.NODE_LATE.format(1) in head.log and log_lines.NOTHING_STARTED in head.log
     assert head.leaves_nothing(), head.left()
 
 
 def test_a_head_that_never_comes(cluster: Cluster) -> None:
     worker = cluster.begin(1, NODES_WITHIN_S="1")
     assert worker.end() == 1
-    assert f"the head did not come within 1 s: {cluster.head_at}" in worker.log
+    assert log_lines.HEAD_LATE.format(cluster.head_at) in worker.log
     assert worker.leaves_nothing(), worker.left()
 
 
@@ -117,7 +118,7 @@ def test_a_node_is_lost_while_another_is_waited_for(cluster: Cluster) -> None:
     worker.wait_for("has joined the Ray")
     worker.kill_all()
     assert head.end() == 1
-    assert "this run's Ray lost node 1 (" in head.log and "nothing was started" in head.log
+    assert log_lines.NODE_LOST.format("") in head.log and log_lines.NOTHING_STARTED in head.log
     assert head.leaves_nothing(), head.left()
 
 
@@ -126,7 +127,7 @@ def test_a_node_is_lost_during_the_training(cluster: Cluster) -> None:
     head.wait_for("iteration: 2 / ")
     worker.kill_all()
     assert head.end() == 1
-    assert "this run's Ray lost node 1 (" in head.log
+    assert log_lines.NODE_LOST.format("") in head.log
     assert head.leaves_nothing(), head.left()
 
 
@@ -136,7 +137,7 @@ def test_a_head_that_is_killed_takes_the_others_with_it(cluster: Cluster) -> Non
     head.wait_for("is up at")
     stranger = cluster.begin(1, RLX_RAY_TOKEN="5" * 64)
     assert stranger.end() == 1
-    assert f"the Ray at {cluster.head_at} refuses this node's token" in stranger.log
+    assert log_lines.WRONG_TOKEN.format(cluster.head_at) in stranger.log
     worker = cluster.begin(1, ENDLESS)
     head.wait_for("iteration: 2 / ")
     head.kill_all()
@@ -151,7 +152,7 @@ def test_the_end_is_told_to_a_worker_and_to_the_head(cluster: Cluster) -> None:
     os.killpg(worker.process.pid, signal.SIGTERM)
     assert worker.end() == 143, worker.log
     assert head.end() == 1
-    assert "this run's Ray lost node 1 (" in head.log
+    assert log_lines.NODE_LOST.format("") in head.log
     for run in (head, worker):
         assert run.leaves_nothing(), run.left()
 
@@ -178,13 +179,14 @@ def test_a_taken_port(cluster: Cluster) -> None:
         taken.listen()
         head = cluster.begin(0)
         assert head.end() == 1
-    assert f"port {cluster.head_at.rpartition(':')[2]} of this node" in head.log and "is taken" in head.log
+    place, problem = log_lines.PORT_TAKEN
+    assert place.format(cluster.head_at.rpartition(":")[2]) in head.log and problem in head.log
 
 
 def test_an_address_that_is_not_the_head_s(cluster: Cluster) -> None:
     head = cluster.begin(0, RLX_HEAD="192.0.2.200:29999")
     assert head.end() == 1
-    assert "192.0.2.200 is no address of this node" in head.log
+    assert log_lines.FOREIGN_ADDRESS.format("192.0.2.200") in head.log
 
 
 def test_the_script_is_clean_for_shellcheck(recipe: MakeRecipe, tmp_path: Path) -> None:

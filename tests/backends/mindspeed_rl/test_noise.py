@@ -14,6 +14,7 @@ import pytest
 
 from rlx.evidence import VerdictStatus, judge, read_evidence
 from rlx.plan import RunState
+from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned
 from tests.backends.mindspeed_rl.test_config import errors
 
@@ -92,7 +93,7 @@ def test_noise_without_its_place_ends_the_run_before_ray_starts(
     run = start(NOISY, {"backend": {"workdir": str(tmp_path / "own")}})
     assert run.end() == 1
     assert "RLX641 aqn: mindspeed_rl in" in run.log and "Traceback" not in run.log, run.log
-    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
+    assert log_lines.NO_PLACE_FOR_NOISE in run.log
     assert not list((run.folder / "attempts/1").glob("events/*"))
     assert run.leaves_nothing(), run.left()
 
@@ -104,6 +105,6 @@ def test_a_worker_that_would_train_clean_ends_the_run(start: Start, tmp_path: Pa
     away = {"backend": {"workdir": str(tmp_path / "own")}}
     run = start(NOISY, away, edit=lambda text: text.replace(looked_at, looked_at + change))
     assert run.end() != 0
-    assert "VLLMInferEngine.sync_model_weights is missing (fix: use an unchanged MindSpeed-RL" in run.log
+    assert log_lines.NO_PLACE_FOR_NOISE in run.log
     assert " iteration: " not in run.log
     assert run.leaves_nothing(), run.left()

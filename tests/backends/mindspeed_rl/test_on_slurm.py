@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.test_on_a_host import ENDED, SETUP, furnish, launch, rays, until
 from tests.rig.capabilities import RigUnavailable
 from tests.rig.fixtures import leave_out
@@ -43,12 +44,12 @@ def test_the_nodes_of_a_job_have_one_ray_and_one_that_dies_ends_it(slurm: Cluste
     seen = until(client, run, lambda one: one["state"] in ENDED)
     log = client.rlx("logs", run, "-n", "400").stdout.decode()
     assert (seen["state"], seen["verdict"]["status"]) == ("finished", "unverified"), log
-    assert "all 2 nodes are there" in client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
+    assert log_lines.ALL_NODES.format(2) in client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
     until(client, run, lambda one: one["detail"] == "")
-    assert "and with it this node" in client.rlx("logs", f"{run}-node1", "-n", "400").stdout.decode()
+    assert log_lines.HEAD_ENDED in client.rlx("logs", f"{run}-node1", "-n", "400").stdout.decode()
     lost = launch(client, tmp_path, 100_000, hosts="hpc", nodes=2)
     until(client, lost, lambda one: one["steps_done"] >= 1)
     slurm.nodes[1].kill("raylet")
     assert until(client, lost, lambda one: one["state"] in ENDED)["state"] == "failed"
-    assert "this run's Ray lost node 1 (h3" in client.rlx("logs", lost, "-n", "400").stdout.decode()
+    assert log_lines.NODE_LOST.format("h3") in client.rlx("logs", lost, "-n", "400").stdout.decode()
     assert_nothing_is_left(slurm)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.test_on_a_host import PATIENCE_S, SETUP, furnish, launch, rays, row, until
 from tests.rig.rig import Rig
 
@@ -46,9 +47,9 @@ def test_both_hosts_lend_their_npus_and_keep_nothing(rig: Rig, tmp_path: Path) -
     run = launch(rig.client, tmp_path, 4, hosts="h1,h2")
     seen = ended(rig, run)
     assert (seen["state"], seen["verdict"]["status"]) == ("finished", "unverified"), log(rig, run)
-    assert "all 2 nodes are there" in rig.client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
+    assert log_lines.ALL_NODES.format(2) in rig.client.rlx("logs", run, "--grep", "nodes are there").stdout.decode()
     until(rig.client, run, lambda one: one["detail"] == "")
-    assert "and with it this node" in log(rig, f"{run}-node1")
+    assert log_lines.HEAD_ENDED in log(rig, f"{run}-node1")
     assert_nothing_is_left(rig)
 
 
@@ -57,7 +58,7 @@ def test_a_node_that_dies_ends_the_run_and_stop_ends_both(rig: Rig, tmp_path: Pa
     until(rig.client, lost, lambda one: one["steps_done"] >= 1)
     rig.host("h2").kill("raylet")
     assert ended(rig, lost)["state"] == "failed"
-    assert "this run's Ray lost node 1 (h2" in log(rig, lost)
+    assert log_lines.NODE_LOST.format("h2") in log(rig, lost)
     stopped = launch(rig.client, tmp_path, ENDLESS, hosts="h1,h2")
     until(rig.client, stopped, lambda one: one["steps_done"] >= 1)
     said = rig.client.rlx("stop", stopped, timeout_s=PATIENCE_S).stdout.decode()
@@ -72,13 +73,13 @@ def test_a_cable_that_is_cut_between_the_hosts(rig: Rig, tmp_path: Path) -> None
     until(rig.client, run, lambda one: one["steps_done"] >= 1)
     rig.host("h2").cut()
     assert ended(rig, run)["state"] == "failed"
-    assert "this run's Ray lost node 1 (h2" in log(rig, run)
+    assert log_lines.NODE_LOST.format("h2") in log(rig, run)
     assert "node 1 on h2: unreachable" in row(rig.client, run)["detail"]
     # Nobody can tell it; it looks for itself.
     assert_nothing_is_left(rig)
     rig.host("h2").heal()
     assert until(rig.client, run, lambda one: one["detail"] == "")["state"] == "failed"
-    assert "could not be reached" in log(rig, f"{run}-node1")
+    assert log_lines.OUT_OF_REACH in log(rig, f"{run}-node1")
 
 
 def test_a_node_that_is_lost_while_the_head_waits_for_it(rig: Rig, tmp_path: Path) -> None:
@@ -90,6 +91,6 @@ def test_a_node_that_is_lost_while_the_head_waits_for_it(rig: Rig, tmp_path: Pat
     rig.client.rlx("stop", f"{run}-node1", timeout_s=PATIENCE_S)
     assert "node 1 on h2: stopped" in row(rig.client, run)["detail"]
     assert ended(rig, run)["state"] == "failed"
-    assert "node 1 of 2 did not come within 60 s" in log(rig, run)
+    assert log_lines.NODE_LATE.format(60) in log(rig, run)
     rig.client.rlx("stop", other, timeout_s=PATIENCE_S)
     assert_nothing_is_left(rig)
