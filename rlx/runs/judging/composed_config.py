@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -74,7 +75,9 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
+@lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
+    """Parse each text once: several checks ask for the same one, and runs of one experiment often share it."""
     from rlx.yaml_reader.hydra import read_hydra
     from rlx.yaml_reader.yaml_nodes import YamlError
 
