@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,12 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
+from rlx.backends.registry import kinds
 from rlx.cli.frame.app import command_line
 from rlx.errors import UsageError
 from rlx.plan import Finding, Installation, Severity
 from rlx.preflight.rules import check
-from rlx.preflight.rules.rule_table import all_rules
+from rlx.preflight.rules.rule_table import all_rules, rules_of
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
 from tests.backends.conftest import config_tree
@@ -32,6 +35,21 @@ RULES = all_rules()
 # Rules that may say a mere note about what breaks them.
 NOTES = ("RLX041", "RLX157", "RLX182", "RLX238", "RLX288", "RLX620", "RLX621", "RLX661", "RLX662", "RLX738")
 BASES = ("fsdp-npu.yaml", "megatron-npu.yaml", "fork-npu.yaml", "nla-npu.yaml")
+
+# A new interpreter, where no rule is loaded yet, and threads that change places after almost each step.
+IN_THREADS = """
+import sys, threading
+from concurrent.futures import ThreadPoolExecutor
+from rlx.backends.registry import kinds
+from rlx.preflight.rules.rule_table import rules_of
+sys.setswitchinterval(1e-6)
+ready = threading.Barrier(12)
+def numbers(thread):
+    ready.wait()
+    return tuple(len(rules_of(kind)) for kind in kinds())
+with ThreadPoolExecutor(12) as pool:
+    print(*set(pool.map(numbers, range(12))))
+"""
 
 
 def findings_of(recipe: str | Path) -> list[Finding]:
@@ -143,3 +161,11 @@ def test_what_is_wrong_with_the_recipe_itself_cannot_be_waived(tmp_path: Path) -
 def test_exit_codes_of_plan_and_launch(text: str, options: list[str], code: int, tmp_path: Path) -> None:
     recipe = str(written(tmp_path, text))
     assert CliRunner().invoke(command_line(["plan"]), ["plan", recipe, *options]).exit_code == code
+
+
+def test_threads_load_the_rules_at_once_and_each_has_all() -> None:
+    """The hosts of a sweep are planned side by side."""
+    expected = tuple(len(rules_of(kind)) for kind in kinds())
+    for _ in range(4):
+        done = subprocess.run([sys.executable, "-c", IN_THREADS], capture_output=True, text=True, check=False)
+        assert (done.stdout.strip(), done.stderr) == (str(expected), "")

@@ -88,7 +88,8 @@ def _of_subject(kind: str, subject: str) -> list[Rule]:
 
 
 def _in_module(module: ModuleType) -> list[Rule]:
-    return [rule for rule in _RULES.values() if rule.module == module.__name__]
+    """Select from a copy: the hosts of a sweep are planned in threads, and another one may just load more rules."""
+    return [rule for rule in tuple(_RULES.values()) if rule.module == module.__name__]
 
 
 def error(message: str, fix: str, key: str = "") -> Flaw:
