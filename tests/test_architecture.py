@@ -7,11 +7,12 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from grimp import build_graph
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "rlx"
@@ -73,8 +74,8 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 
     The front door alone names for type checkers what it loads when that is asked for.
     """
-    modules = {name: tree for folder in WHOLE for name, tree in python_modules(folder)}
-    graph = {name: imported_modules(tree, modules.keys()) - {name} for name, tree in modules.items()}
+    modules = build_graph(*(folder.name for folder in WHOLE), cache_dir=None)
+    graph = {name: modules.find_modules_directly_imported_by(name) for name in modules.modules}
     graph["rlx"] = set()
     try:
         TopologicalSorter(graph).prepare()
@@ -89,18 +90,6 @@ def python_modules(package: Path) -> Iterator[tuple[str, ast.Module]]:
             continue
         parts = path.relative_to(REPOSITORY).with_suffix("").parts
         yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), ast.parse(path.read_text(encoding="utf-8"))
-
-
-def imported_modules(tree: ast.Module, known: Collection[str]) -> set[str]:
-    """Return the known modules that a module imports: `from package import module` means that module alone."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            full = ((f"{node.module}.{alias.name}", node.module) for alias in node.names)
-            found.update(name if name in known else module for name, module in full)
-    return found & set(known)
 
 
 def test_no_two_modules_of_one_name_mean_different_things() -> None:

@@ -18,7 +18,7 @@ SHARE = re.compile(r"([\d.]+) %")
 
 
 def test_few_replications_give_the_whole_table() -> None:
-    command = [sys.executable, "benchmarks/calibration.py", "--replications", "40"]
+    command = [sys.executable, "benchmarks/calibration.py", "--replications", "20"]
     shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     assert shown.stderr == ""
     assert shown.stdout.count("### ") == 7 + 1 + 8
