@@ -84,5 +84,10 @@ def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
 
 def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
     folder = Path(rlx.__file__).parent
-    files = (*folder.glob("evidence/**/*.py"), *folder.glob("plan/*.py"), *grammars.sources())
+    files = (
+        *folder.glob("evidence/**/*.py"),
+        *folder.glob("plan/*.py"),
+        *folder.glob("payload/*.py"),
+        *grammars.sources(),
+    )
     return [_stat(path) for path in sorted(files)]

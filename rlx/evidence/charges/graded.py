@@ -14,9 +14,9 @@ from rlx.evidence.grammars import by_kind
 from rlx.evidence.metrics import core_metric, data_sources
 from rlx.evidence.modes import Mode, setting
 from rlx.evidence.reading.backend_settings import has_own_reward
-from rlx.evidence.reading.replayed_graders import BOXED, EXACT, grader_of_file
 from rlx.evidence.run_evidence import Counted, KeptAnswers
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, invalid, remark
+from rlx.payload.replayed_graders import BOXED, EXACT, grader_of_file
 from rlx.plan import Severity
 from rlx.plan.run_dir import PAYLOAD_DIR
 

@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from rlx.evidence.reading.item_identity import ITEM_BYTES, SmallestIds, item_digest, text_digest
 from rlx.evidence.reading.run_files import is_count
 from rlx.evidence.reading.scan import matching_lines
+from rlx.payload.answer_summary import excerpt, score_of
+from rlx.payload.item_identity import ITEM_BYTES, SmallestIds, item_digest, session_of, text_digest
 
 # The other statistics (best@k, maj@k) are drawn by bootstrap: no item has a value of its own.
 _MEAN = re.compile(r"val-(?:core|aux)/(.+)/([^/]+)/mean@(\d{1,6})")
-_TURN = re.compile(r"(.+_\d+)_(\d{1,9})")
 _EXCERPT, _EXCERPT_OF_ANSWER = 90, 200
 
 
@@ -185,49 +185,20 @@ def _answer(line: Mapping[str, Any], variable: str, to_read: Collection[str]) ->
     score, prompt = score_of(value), line.get("input")
     if score is None or not isinstance(prompt, str):
         return None
-    session, turn = _session(line.get("uid"))
+    session, turn = session_of(line.get("uid"))
     item = item_digest(prompt, line.get("gts")).hex()
     told = line.get("step")
     step = told if is_count(told) else None
     row, text = session.rpartition("_")[0], line.get("output")
     output = text_digest(text, ITEM_BYTES).hex() if isinstance(text, str) else ""
     texts = (_text_of(text), _text_of(line.get("gts"))) if item in to_read else ("", "")
-    return _Answer(item, row, session, turn, score, excerpt(prompt), step, output, *texts)
+    return _Answer(item, row, session, turn, score, excerpt(prompt, _EXCERPT), step, output, *texts)
 
 
 def _text_of(value: Any) -> str:
     if value is None:
         return ""
     return excerpt(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), _EXCERPT_OF_ANSWER)
-
-
-def excerpt(text: str, end: int = _EXCERPT) -> str:
-    """Cut its middle out: what is asked stands after what all prompts begin with, and before what all end with."""
-    line = " ".join(text.split())
-    return line if len(line) <= 2 * end else f"{line[:end]} … {line[-end:]}"
-
-
-def _session(uid: Any) -> tuple[str, int]:
-    """(`<row>_<session>`, turn) of a uid as verl's second trainer writes it; ("", 0) for anything else."""
-    match = _TURN.fullmatch(uid) if isinstance(uid, str) else None
-    return (match[1], int(match[2])) if match else ("", 0)
-
-
-def turn_of(uid: Any) -> int:
-    """The turn that an answer stands for, from 0; 0 for an id that names none."""
-    return _session(uid)[1]
-
-
-def score_of(value: Any) -> float | None:
-    """A number as verl averages it. Where json does not know a type of numpy, verl writes its text."""
-    if isinstance(value, str):
-        value = {"True": 1.0, "False": 0.0}.get(value, value)
-    if not isinstance(value, (bool, int, float, str)):
-        return None
-    try:
-        return float(value)
-    except (ValueError, OverflowError):
-        return None
 
 
 def _by_row(answers: list[_Answer], samples: int) -> Iterator[tuple[str, list[_Answer]]]:

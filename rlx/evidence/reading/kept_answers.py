@@ -1,57 +1,25 @@
-"""One pass over the answers that a validation kept: how many, of which items, and what shows how they were graded.
+"""Read the answers that the validations of a run kept, or the summary of them that their host made.
 
-`<step>.jsonl` has a line for each answer (see `item_scores`). Files may be gigabytes: digests are kept, a few texts as
-examples, and everything is bounded. Of more than `_SAMPLED` answers, those to the items with the smallest digests are
-compared with the other validations: the same items in each of them.
+Where only the number of answers is copied here, `SUMMARY_FILE` beside the counts says what the host's files hold:
+`rlx.payload.answer_summary` makes the same summary on both machines.
 """
 
 from __future__ import annotations
 
-import hashlib
-import math
-import re
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rlx.evidence.cache.parser_state import parse_file
 from rlx.evidence.cache.sections import Store
-from rlx.evidence.reading.item_identity import SmallestIds, item_digest, plain_text, text_digest
-from rlx.evidence.reading.item_scores import excerpt, score_of, turn_of
-from rlx.evidence.reading.replayed_graders import REPLAYS
-from rlx.evidence.reading.run_files import read_document
-from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
-from rlx.evidence.run_evidence import Counted, KeptAnswers, Replayed
+from rlx.evidence.run_evidence import NO_ANSWERS, Counted, KeptAnswers, Replayed
+from rlx.payload import answer_summary
+from rlx.payload.answer_summary import RULES, Sampled, graded_before
 
-RULES = "answers 1"
-"""To be changed with whatever makes rlx read the same bytes otherwise."""
-RIGHT, WRONG = 1.0, 0.0
-_NEEDLES = (b'"input"',)
-_SUM = 1 << 128
-_MOST_ITEMS = _MOST_PAIRS = 1 << 16
-_MOST_BYTES = 256 << 20
-"""More is counted and not read."""
-_SAMPLED = 4096
-_MOST_SOURCES = 20
-_LONGEST_TRUTH = 64
-_EXAMPLE_TRUTHS = 3
-_ALIKE = 0.02
-"""A reward model that runs in bfloat16 repeats itself to two or three digits."""
-_PROMPT, _ANSWER = 60, 30
-_FRACTION = re.compile(r"\\[dt]?frac\s*\{?(-?\w+)\}?\s*\{?(\w+)\}?")
-
-
-class _Sampled(NamedTuple):
-    """An answer by its digests, its score, and both texts, shortened."""
-
-    item: str
-    answer: str
-    score: float
-    prompt: str
-    text: str
+SUMMARY_FILE = "answers.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,206 +27,77 @@ class FileAnswers:
     """What one file holds: its summary, and the answers that are compared with those of other files."""
 
     kept: KeptAnswers
-    sampled: Sequence[_Sampled] = ()
+    sampled: Sequence[Sampled] = ()
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Counts for `Replayed`."""
-
-    right: int = 0
-    wrong: int = 0
-    refused: int = 0
-    refused_example: str = ""
-    accepted: int = 0
-    accepted_example: str = ""
-
-    @property
-    def found(self) -> Replayed:
-        refused = Counted(self.refused, self.refused_example)
-        return Replayed(self.right, self.wrong, refused, Counted(self.accepted, self.accepted_example))
-
-
-class AnswersParser:
+class AnswersParser(answer_summary.AnswersParser):
     """Reads the lines of one validation as they come."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.rules = RULES
         self.timeline = Timeline("", 1)
-        self._scanner = LineScanner(_NEEDLES)
-        self._bytes = self._lines = self._read = self._sum = 0
-        self._items: set[str] | None = set()
-        self._ids = SmallestIds()
-        self._sources: set[str] = set()
-        self._is_multi_turn = False
-        self._replays = {name: _Tally() for name in REPLAYS}
-        self._truths: dict[str, set[str]] = {}
-        self._pairs = 0
-        self._one_for_many = Counted()
-        self._sampled: list[_Sampled] = []
-        self._last_sampled = ""
-
-    def feed(self, data: bytes) -> None:
-        self._lines += data.count(b"\n")
-        self._bytes += len(data)
-        if self._bytes > _MOST_BYTES:
-            return
-        for line, _ in self._scanner.feed(data):
-            self._take(read_document(line))
-
-    @property
-    def pending(self) -> int:
-        return self._scanner.pending if self._bytes <= _MOST_BYTES else 0
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "bytes": self._bytes - self.pending,
-            "lines": self._lines,
-            "read": self._read,
-            "sum": self._sum,
-            "items": None if self._items is None else sorted(self._items),
-            "ids": self._ids.kept,
-            "sources": sorted(self._sources),
-            "is_multi_turn": self._is_multi_turn,
-            "replays": {name: tally.found for name, tally in self._replays.items()},
-            "truths": {answer: sorted(truths) for answer, truths in self._truths.items()},
-            "one_for_many": self._one_for_many,
-            "sampled": self._sampled,
-            "last_sampled": self._last_sampled,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        self._bytes, self._lines = state["bytes"], state["lines"]
-        self._read, self._sum = state["read"], state["sum"]
-        self._items = None if state["items"] is None else set(state["items"])
-        self._ids = SmallestIds(tuple(state["ids"]))
-        self._sources, self._is_multi_turn = set(state["sources"]), state["is_multi_turn"]
-        self._replays = {
-            name: _Tally(right, wrong, *refused, *accepted)
-            for name, (right, wrong, refused, accepted) in state["replays"].items()
-        }
-        self._truths = {answer: set(truths) for answer, truths in state["truths"].items()}
-        self._pairs = sum(map(len, self._truths.values()))
-        self._one_for_many = Counted(*state["one_for_many"])
-        self._sampled = [_Sampled(*each) for each in state["sampled"]]
-        self._last_sampled = state["last_sampled"]
 
     def found(self) -> FileAnswers:
-        """Return what was read. The sampled answers are of the same items, whatever their order in the file."""
-        self._thin_out()
-        is_whole = self._bytes <= _MOST_BYTES
-        kept = KeptAnswers(
-            answers=self._lines,
-            read=self._read,
-            items=len(self._items) if self._items is not None and is_whole else None,
-            digest=f"{self._sum:032x}" if self._read and is_whole else "",
-            ids=self._ids.kept,
-            sources=tuple(sorted(self._sources)),
-            is_multi_turn=self._is_multi_turn,
-            replays={name: tally.found for name, tally in self._replays.items() if tally.right or tally.wrong},
-            one_for_many=self._one_for_many,
-        )
-        return FileAnswers(kept, self._sampled)
-
-    def _take(self, line: Mapping[str, Any]) -> None:
-        prompt, answer, truth = line.get("input"), line.get("output"), line.get("gts")
-        score = score_of(line.get("acc", line.get("score")))
-        if not isinstance(prompt, str) or not isinstance(answer, str) or score is None or not math.isfinite(score):
-            return
-        self._read += 1
-        source = line.get("data_source")
-        source = source if isinstance(source, str) else None
-        if source is not None and len(self._sources) < _MOST_SOURCES:
-            self._sources.add(source)
-        digest = _item(prompt, truth, source) if isinstance(truth, str) else item_digest(prompt, [truth, source])
-        of_answer = text_digest(answer, 16)
-        pair = hashlib.blake2b(digest + of_answer, digest_size=16).digest()
-        self._sum = (self._sum + int.from_bytes(pair, "big")) % _SUM
-        item, key = digest.hex(), of_answer[:8].hex()
-        if self._items is not None:
-            self._items.add(item[:16])
-            if len(self._items) > _MOST_ITEMS:
-                self._items = None
-        self._ids.add(line.get("uid"))
-        self._is_multi_turn |= turn_of(line.get("uid")) > 0
-        self._sample(item, key, score, prompt, answer)
-        if isinstance(truth, str):
-            self._replay(prompt, answer, truth, score)
-            self._count_truths(key, answer, truth, score)
-
-    def _sample(self, item: str, key: str, score: float, prompt: str, answer: str) -> None:
-        if self._last_sampled and item > self._last_sampled:
-            return
-        self._sampled.append(_Sampled(item, key, score, _short(prompt, _PROMPT), _short(answer, _ANSWER)))
-        if len(self._sampled) >= 2 * _SAMPLED:
-            self._thin_out()
-
-    def _thin_out(self) -> None:
-        """Keep all answers to the items with the smallest digests."""
-        if len(self._sampled) <= _SAMPLED:
-            return
-        self._sampled.sort(key=lambda each: each.item)
-        first_out = self._sampled[_SAMPLED].item
-        whole = [each for each in self._sampled[:_SAMPLED] if each.item != first_out]
-        self._sampled = whole or [each for each in self._sampled if each.item == first_out][:_SAMPLED]
-        self._last_sampled = self._sampled[-1].item
-
-    def _replay(self, prompt: str, answer: str, truth: str, score: float) -> None:
-        for name, replayed in REPLAYS.items():
-            is_right, tally = replayed(answer, truth), self._replays[name]
-            if is_right:
-                tally.right += 1
-                if score <= WRONG:
-                    tally.refused += 1
-                    tally.refused_example = tally.refused_example or _example(prompt, answer, truth)
-            elif is_right is not None:
-                tally.wrong += 1
-                if score >= RIGHT:
-                    tally.accepted += 1
-                    tally.accepted_example = tally.accepted_example or _example(prompt, answer, truth)
-
-    def _count_truths(self, key: str, answer: str, truth: str, score: float) -> None:
-        """Note for which truths an answer text was right. Tests, constraints and other long truths are no answers."""
-        if score < RIGHT or not truth.strip() or len(truth) > _LONGEST_TRUTH or truth.lstrip()[0] in "[{":
-            return
-        truths = self._truths.get(key)
-        if truths is None:
-            truths = self._truths.setdefault(key, set()) if self._pairs < _MOST_PAIRS else set()
-        known = len(truths)
-        if self._pairs < _MOST_PAIRS:
-            truths.add(lenient(truth))
-            self._pairs += len(truths) - known
-        if len(truths) >= _EXAMPLE_TRUTHS and len(truths) > self._one_for_many.number:
-            shown = ", ".join(repr(each) for each in sorted(truths)[:_EXAMPLE_TRUTHS])
-            self._one_for_many = Counted(len(truths), f"{_short(answer, _ANSWER)!r} for {shown}")
+        """Return what was read."""
+        summary = self.summary()
+        return FileAnswers(kept_of(summary), summary["sampled"])
 
 
-@lru_cache(maxsize=4096)
-def lenient(truth: str) -> str:
-    """Write a truth so that all that a grader may call equal is equal, such as 7, 7.0, $7$ and x=7."""
-    text = plain_text(truth).casefold()
-    for removed in ("\\left", "\\right", "\\text", "\\mathrm", "\\boxed", "\\!", "\\,", "\\ ", "\\%", "\\$", "^\\circ"):
-        text = text.replace(removed, "")
-    text = _FRACTION.sub(r"\1/\2", text).rpartition("=")[2]
-    text = "".join(each for each in text if each not in " $%,{}()[]°").rstrip(".")
-    numerator, _, denominator = text.partition("/")
-    try:
-        number = float(numerator) / float(denominator or 1)
-    except (ValueError, ZeroDivisionError):
-        return text
-    return f"{number:.12g}" if math.isfinite(number) else text
+def kept_of(summary: Mapping[str, Any]) -> KeptAnswers:
+    """Read one summary. Raises KeyError, TypeError or ValueError for anything else."""
+    return KeptAnswers(
+        answers=int(summary["answers"]),
+        read=int(summary["read"]),
+        items=None if summary["items"] is None else int(summary["items"]),
+        digest=str(summary["digest"]),
+        ids=tuple(map(str, summary["ids"])),
+        sources=tuple(map(str, summary["sources"])),
+        is_multi_turn=bool(summary["is_multi_turn"]),
+        replays={
+            str(name): Replayed(int(right), int(wrong), _counted(refused), _counted(accepted))
+            for name, (right, wrong, refused, accepted) in summary["replays"].items()
+        },
+        one_for_many=_counted(summary["one_for_many"]),
+        graded_before=_counted(summary.get("graded_before", NO_ANSWERS)),
+    )
+
+
+def _counted(value: Any) -> Counted:
+    number, example = value
+    return Counted(int(number), str(example))
 
 
 def read_answers(folder: Path, states: Store | None = None, *, grows: bool = True) -> dict[int, FileAnswers]:
     """Read what each validation kept, by step: `<step>.jsonl`, where it can be read. `grows`: as of `parse_file`."""
-    found = {}
+    found, summaries = {}, _summaries(folder)
     for path in folder.glob("*.jsonl"):
         if path.stem.isdecimal():
             try:
-                found[int(path.stem)] = parse_file(path, AnswersParser, states, grows=grows).found()
+                read = parse_file(path, AnswersParser, states, grows=grows).found()
             except OSError:
                 continue
+            found[int(path.stem)] = _completed(read, summaries.get(path.name))
     return found
+
+
+def _completed(read: FileAnswers, there: KeptAnswers | None) -> FileAnswers:
+    """Add what the host says of answers of which only the number is here, and of those that are compared there."""
+    if there is None or there.answers != read.kept.answers:
+        return read
+    if read.kept.read:
+        return FileAnswers(replace(read.kept, graded_before=there.graded_before))
+    return FileAnswers(there)
+
+
+def _summaries(folder: Path) -> dict[str, KeptAnswers]:
+    try:
+        document = json.loads((folder / SUMMARY_FILE).read_bytes())
+        if document["rules"] != RULES:
+            return {}
+        return {str(name): kept_of(summary) for name, summary in document["files"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        return {}
 
 
 def compared_answers(validations: Iterable[tuple[int, FileAnswers]]) -> dict[int, KeptAnswers]:
@@ -266,29 +105,9 @@ def compared_answers(validations: Iterable[tuple[int, FileAnswers]]) -> dict[int
 
     `validations`: in the order in which they were made.
     """
-    known: dict[tuple[str, str], tuple[float, int]] = {}
-    kept: dict[int, KeptAnswers] = {}
-    for step, file in validations:
-        before = Counted()
-        for each in file.sampled:
-            score, at = known.setdefault((each.item, each.answer), (each.score, step))
-            if not math.isclose(score, each.score, rel_tol=_ALIKE, abs_tol=_ALIKE):
-                words = f"{each.text!r} to {each.prompt!r} got {score:g} at step {at} and {each.score:g} at step {step}"
-                before = Counted(before.number + 1, before.example or words)
-        kept[step] = replace(file.kept, graded_before=before)
-    return kept
-
-
-@lru_cache(maxsize=1024)
-def _item(prompt: str, truth: str, source: str | None) -> bytes:
-    """Digest an item once for its answers, which mostly follow each other."""
-    return item_digest(prompt, [truth, source])
-
-
-def _short(text: str, end: int) -> str:
-    """`excerpt` of a text that may be long: only its ends are read."""
-    return excerpt(text if len(text) < 1000 else f"{text[:400]} {text[-400:]}", end)
-
-
-def _example(prompt: str, answer: str, truth: str) -> str:
-    return f"{_short(answer, _ANSWER)!r} to {_short(prompt, _PROMPT)!r}, where {_short(truth, _ANSWER)!r} is right"
+    made = list(validations)
+    before = graded_before((step, file.sampled) for step, file in made)
+    return {
+        step: replace(file.kept, graded_before=Counted(*counted)) if counted[0] else file.kept
+        for (step, file), counted in zip(made, before, strict=True)
+    }

@@ -20,7 +20,7 @@ from rlx.backends.verl.log.setting_traces import TRACES
 from rlx.backends.verl.log.training_modes import modes
 from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
-from rlx.evidence.reading.replayed_graders import BOXED, GSM8K
+from rlx.payload.replayed_graders import BOXED, GSM8K
 from rlx.yaml_reader.hydra_words import read_words
 
 GRAMMAR = LogGrammar(

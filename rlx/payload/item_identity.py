@@ -10,6 +10,7 @@ from typing import Any
 
 ITEM_BYTES = 12
 IDS_KEPT = 8
+_TURN = re.compile(r"(.+_\d+)_(\d{1,9})")
 _UNIQUE = re.compile(r"([0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12})(?:_\d{1,9}){0,2}")
 """A random UUID, to which a trainer may add session and turn. Other ids, such as row numbers, are no proof."""
 
@@ -33,6 +34,17 @@ def unique_id(uid: Any) -> str:
     """Return the part of an id that is drawn anew for each validation; "" where none is unique by construction."""
     match = _UNIQUE.fullmatch(uid) if isinstance(uid, str) else None
     return match[1] if match else ""
+
+
+def session_of(uid: Any) -> tuple[str, int]:
+    """Split a uid as verl's second trainer writes it: (`<row>_<session>`, turn); ("", 0) for anything else."""
+    match = _TURN.fullmatch(uid) if isinstance(uid, str) else None
+    return (match[1], int(match[2])) if match else ("", 0)
+
+
+def turn_of(uid: Any) -> int:
+    """Return the turn that an answer stands for, from 0; 0 for an id that names none."""
+    return session_of(uid)[1]
 
 
 class SmallestIds:
