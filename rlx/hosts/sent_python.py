@@ -15,7 +15,7 @@ from rlx.plan import Cmd
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
-    from rlx.plan import Site
+    from rlx.plan import Place, Site
 
 # Runs the program in the argument after it. Python puts the folder that it is started in on its path, where anybody's
 # json.py would come before its own; -I, which leaves that out, would leave out what CANN's scripts export, too.
@@ -38,17 +38,31 @@ def place_text(site: Site) -> str:
 def run_sent(site: Site, modules: Sequence[str | Path], order: Mapping[str, Any], timeout_s: float) -> dict[str, Any]:
     """Return what `main(order)` of the last module answers; the others are those that it imports, in order.
 
-    A name is that of a common module of the payload, a path one of a back-end's.
+    A name is that of a common module of the payload, dotted for one that rlx imports, too; a path one of a back-end's.
 
     Raises HostError for a host that cannot be asked, RlxError where there is no Python, or it fails.
     """
     from rlx.hosts import transport_for
 
-    sent = {"modules": [_module(module) for module in modules], "order": order}
     place = replace(site.place, inside=site.container) if site.container else site.place
     command = python_here_or_there(site, _module("run_sent")[1])
-    completed = transport_for(place).run(command, stdin=json.dumps(sent).encode(), timeout_s=timeout_s)
+    completed = transport_for(place).run(command, stdin=_packed(modules, order), timeout_s=timeout_s)
     return answer_of(completed.out, completed.err, completed.code, place_text(site))
+
+
+def run_sent_to(
+    place: Place, modules: Sequence[str | Path], order: Mapping[str, Any], timeout_s: float
+) -> dict[str, Any]:
+    """Do the same by the `python3` of a place that has runs. Raises as `run_sent` does."""
+    from rlx.hosts import transport_for
+
+    command = Cmd("python3", "-c", BARE_PATH, _module("run_sent")[1])
+    completed = transport_for(place).run(command, stdin=_packed(modules, order), timeout_s=timeout_s)
+    return answer_of(completed.out, completed.err, completed.code, place.host)
+
+
+def _packed(modules: Sequence[str | Path], order: Mapping[str, Any]) -> bytes:
+    return json.dumps({"modules": [_module(module) for module in modules], "order": order}).encode()
 
 
 def answer_of(out: bytes, err: bytes, code: int, where: str) -> dict[str, Any]:
@@ -65,5 +79,6 @@ def answer_of(out: bytes, err: bytes, code: int, where: str) -> dict[str, Any]:
 
 def _module(module: str | Path) -> tuple[str, str]:
     """Its name and its text."""
-    path = module if isinstance(module, Path) else payload_folder() / f"{module}.py"
-    return path.stem, path.read_text(encoding="utf-8")
+    if isinstance(module, Path):
+        return module.stem, module.read_text(encoding="utf-8")
+    return module, (payload_folder() / f"{module.rpartition('.')[2]}.py").read_text(encoding="utf-8")

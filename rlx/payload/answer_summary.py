@@ -271,8 +271,9 @@ def graded_before(validations: Iterable[tuple[int, Sequence[Sampled]]]) -> Itera
 def main(order: Mapping[str, Any]) -> dict[str, Any]:
     """Summarise the validations of runs: `runs` has files by run id, in the order in which they were made.
 
-    A run that cannot be read to the end has no summaries. The process ends after `seconds`, whatever it waits for.
+    A run that cannot be read to the end has no summaries. After `seconds` no more is read.
     """
+    signal.signal(signal.SIGALRM, _stop)
     signal.setitimer(signal.ITIMER_REAL, order["seconds"])
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     os.nice(10)
@@ -280,9 +281,15 @@ def main(order: Mapping[str, Any]) -> dict[str, Any]:
     for run_id, paths in order["runs"].items():
         try:
             found[run_id] = _summaries(os.path.expanduser(order["root"]), run_id, paths)  # noqa: PTH111
+        except (TimeoutError, MemoryError):
+            break
         except OSError:
             continue
     return {"runs": found}
+
+
+def _stop(*_: Any) -> None:
+    raise TimeoutError
 
 
 def _summaries(root: str, run_id: str, paths: Sequence[str]) -> list[dict[str, Any]]:

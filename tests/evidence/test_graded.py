@@ -18,9 +18,9 @@ from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.charges import graded, training_as_validation
 from rlx.evidence.charges.check_input import Basis, CheckInput
 from rlx.evidence.reading.kept_answers import AnswersParser
-from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
 from rlx.evidence.traces import Setup
 from rlx.evidence.verdict import Charge, VerdictStatus
+from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
 from rlx.plan import Expectations, RunState, Severity
 from tests.conftest import CASES
 

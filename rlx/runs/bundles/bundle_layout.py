@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rlx.evidence.reading.kept_answers import SUMMARY_FILE
 from rlx.plan.run_dir import (
     ATTEMPTS_DIR,
     COMPOSED_FILE,
@@ -56,7 +57,7 @@ def _any(names: tuple[str, ...]) -> str:
     return "|".join(map(re.escape, names))
 
 
-_MANY = rf"{EVENTS_DIR}/{_NAME}\.jsonl|{VALIDATION_DIR}/\d{{1,9}}\.jsonl"
+_MANY = rf"{EVENTS_DIR}/{_NAME}\.jsonl|{VALIDATION_DIR}/(?:\d{{1,9}}\.jsonl|{re.escape(SUMMARY_FILE)})"
 _IN_ATTEMPT = rf"{ATTEMPTS_DIR}/\d{{1,6}}/(?:{_any(_OF_ATTEMPT)}|{_MANY})"
 _IN_RUN = rf"(?:{_any((*_OF_RUN, *_TAKEN_IN))}|{_IN_ATTEMPT})"
 _PATH = re.compile(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from rlx.plan import Place, RunState
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, STOP_FILE, VALIDATION_DIR
 from rlx.runs.copies import mirror_store
 from rlx.runs.copies.copying import copy_runs
-from rlx.runs.copies.mirror_store import Cursor
+from rlx.runs.copies.mirror_store import Copied, Cursor
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
 from rlx.runs.looking.state import recorded_code, recorded_end
 from rlx.runs.run import RunPaths, RunRef
@@ -37,13 +37,15 @@ class Mirrored:
     """A run's files as this machine has them, laid out as in a run directory. Its end is read once.
 
     `as_of`: when they were as they are here, in seconds since 1970; None: now. `lacks`: what is not here, in words;
-    empty if nothing. `problem`: why the host could not be asked this time.
+    empty if nothing. `problem`: why the host could not be asked this time. `outputs`: the files of validations on the
+    host, of which only the number of answers is copied.
     """
 
     run_dir: Path
     as_of: float | None = None
     lacks: str = ""
     problem: RlxError | None = None
+    outputs: Mapping[str, Copied] = field(default_factory=dict)
 
     @cached_property
     def end(self) -> RunState | None:
@@ -148,7 +150,8 @@ def mirrored(home: Path, cursors: Mapping[str, Cursor]) -> Copies:
 
 
 def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
-    return Mirrored(folder, lacks="; ".join(_lacking(cursor)))
+    outputs = {path: file for path, file in cursor.files.items() if f"/{VALIDATION_DIR}/" in path}
+    return Mirrored(folder, lacks="; ".join(_lacking(cursor)), outputs=outputs)
 
 
 def _lacking(cursor: Cursor) -> Iterable[str]:

@@ -13,6 +13,7 @@ from rlx.plan import RunState
 from rlx.runs.adopted.adopted_state import observe_adopted
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.bundles.bundled_run import copies_of, observe_bundled, stated
+from rlx.runs.copies.answer_summaries import bring_summaries
 from rlx.runs.copies.mirror import Copies, Mirrored, gathered, kept, refresh
 from rlx.runs.index.promises import manifest_digest
 from rlx.runs.judging.parser_cache import ParsedFiles
@@ -96,6 +97,8 @@ def _look_anew(index: Index, refs: Sequence[RunRef], files: Files) -> dict[str, 
     workers = index.workers(refs)
     nodes = [*refs, *(worker for worker in workers if worker not in refs)]
     seen, copies = _catch_up(index, nodes, files, *_ask(index, nodes, files))
+    if files is not Files.HERE:
+        bring_summaries([ref for ref in nodes if not is_adopted(ref)], copies, whole=files is Files.WHOLE)
     sights = _sights(index, refs, seen, copies)
     seen |= {run_id: sight.observation for run_id, sight in sights.items()}
     index.remember([seen[ref.run_id] for ref in nodes if _is_worth_memory(ref, seen[ref.run_id])])
