@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
-MODULES = ("data_rows", "examine_data")
+MODULES = ("data_rows", "data_overlap", "examine_data")
 _TIMEOUT_S = 600
 _MOST_SHARED = 0.5
 _MANY_REPEATS = 0.05
@@ -204,22 +204,31 @@ def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
         message = f"prompt lengths were not measured: {facts['not_measured']}"
         yield Finding("RLX023", Severity.NOTE, message, "ask where the model lies: --host, --container")
     if (shared := facts["overlap"]) and (shared["exact"] or shared["near"]):
-        yield _overlap(recipe, shared, facts["files"]["val"]["rows"])
+        yield overlap_finding(shared, facts["files"]["val"]["rows"], recipe.waive.get("RLX024", ""))
 
 
-def _overlap(recipe: Recipe, shared: Facts, rows: int) -> Finding:
-    """Word for word or with other words around it: one share, of which more than half is an error unless waived."""
+def unmeasured_overlap(reason: str, where: str) -> Finding:
+    """Name why nobody knows how much of the validation stands in the training data."""
+    message = f"how much of the validation stands in the training data was not measured: {reason}"
+    return Finding("RLX023", Severity.NOTE, message, "rlx data check measures it, also where there is pyarrow", where)
+
+
+def overlap_finding(shared: Facts, rows: int, reason: str = "", where: str = "") -> Finding:
+    """Word for word or with other words around it: one share, of which more than half is an error unless waived.
+
+    `reason`: why the recipe waives it.
+    """
     both = shared["exact"] + shared["near"]
     near = f", {shared['near']:,} of them with other words around" if shared["near"] else ""
     message = (
         f"{both:,} of {rows:,} validation questions are training questions, too, with the same right answer "
         f"({both / rows:.0%}){near}; such as row {shared['row']} of data.val, row {shared['train_row']} of data.train"
     )
-    if reason := recipe.waive.get("RLX024", ""):
+    if reason:
         return Finding("RLX024", Severity.NOTE, f"waived ({reason}): {message}", waived=reason)
     severity = Severity.ERROR if both > _MOST_SHARED * rows else Severity.WARNING
     fix = "validate on rows that the run does not train on; waive: {RLX024: REASON} accepts it"
-    return Finding("RLX024", severity, message, fix)
+    return Finding("RLX024", severity, message, fix, where)
 
 
 def rows_by_fault(bad: Sequence[Facts]) -> list[str]:

@@ -16,7 +16,14 @@ from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.probe import Question, last_line
-from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS, python_question
+from rlx.preflight.probing.training_environment import (
+    ACCELERATOR,
+    OVERLAP,
+    PACKAGES,
+    PATHS,
+    overlap_arguments,
+    python_question,
+)
 from rlx.preflight.wanted import Wanted, package_arguments
 from rlx.schedulers.protocol import login_node_of
 
@@ -39,6 +46,7 @@ _CHECKS: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     environment_checks.trackers,
     environment_checks.versions,
     environment_checks.files,
+    environment_checks.overlap,
     machine_checks.silence,
 )
 # A login node trains nothing: its CPUs, memory and devices are not those of a job.
@@ -51,6 +59,7 @@ _CHECKS_OF_A_LOGIN_NODE: tuple[Callable[[Examined], Iterator[Finding]], ...] = (
     environment_checks.trackers,
     environment_checks.versions,
     environment_checks.files,
+    environment_checks.overlap,
     machine_checks.silence,
 )
 _ORDER = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
@@ -117,12 +126,17 @@ def environment_questions(site: Site, wanted: Wanted) -> list[Question]:
     inside = [
         *(of_run if wanted.may_start else []),
         *([python_question(PATHS, "paths.py", site, reader, wanted.workdir, *files)] if files else []),
+        *([_overlap_question(site, wanted, reader)] if wanted.pairs else []),
     ]
     if site.container is None:
         return inside
     folders = ("/tmp", *([site.container_root] if site.container_root else []))
     again = [Question(probe) for probe in (MACHINE, TOOLS, PROCESSES, DEVICES, NPU_SMI, ASCEND)]
     return [*again, Question(DISK, folders), *inside]
+
+
+def _overlap_question(site: Site, wanted: Wanted, reader: str) -> Question:
+    return python_question(OVERLAP, "overlap.py", site, reader, wanted.workdir, *overlap_arguments(wanted.pairs))
 
 
 def ask(

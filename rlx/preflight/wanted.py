@@ -46,7 +46,8 @@ class Wanted:
     """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong.
 
     `devices` are those of each of `nodes`. `cpus`: with fewer of them the run would wait for ever. Without `may_start`,
-    `python` is not started to look.
+    `python` is not started to look. `pairs`: training and validation file whose overlap nobody has accepted, and the
+    column of the prompts.
     """
 
     backend: str | None = None
@@ -60,6 +61,7 @@ class Wanted:
     files: tuple[DataFile, ...] = ()
     cpus: int = 0
     trackers: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str, str], ...] = ()
 
 
 def data_files(recipe: Recipe) -> Iterator[DataFile]:
@@ -133,8 +135,16 @@ def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
         nodes=max(one.layout.nodes for one in resolved),
         files=_distinct(file for one in resolved for file in host.files(one)),
         cpus=max(map(host.cpus, arms)),
+        pairs=tuple(dict.fromkeys(pair for one in resolved for pair in _pairs(one, host))),
         trackers=tuple(dict.fromkeys(name for one in resolved if one.track for name in one.track.to)),
     )
+
+
+def _pairs(recipe: Recipe, host: BackendHost) -> Iterator[tuple[str, str, str]]:
+    """Yield the tables of a recipe, unless it waives RLX024 or its back-end reads other files."""
+    files = {file.role: file for file in host.files(recipe)}
+    if {"train", "val"} <= files.keys() and not recipe.waive.get("RLX024"):
+        yield files["train"].path, files["val"].path, recipe.data.prompt_key
 
 
 def _distinct(files: Iterable[DataFile]) -> tuple[DataFile, ...]:

@@ -65,3 +65,6 @@ def test_in_a_container_that_has_pyarrow(docker_rig: Rig) -> None:
         ("RLX023", "note"),
     ]
     assert answer["files"]["train"]["rows"] == 3
+    done = client.rlx("doctor", "h1", "--container", "rl", "--recipe", "/root/recipe.yaml", "--json", check=False)
+    findings = json.loads(done.stdout)["findings"]
+    assert [finding["severity"] for finding in findings if finding["id"] == "RLX024"] == ["error"]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rlx.plan import Finding, Severity
 from rlx.preflight.checks.versions import release, version_findings
+from rlx.preflight.data_files import overlap_finding, unmeasured_overlap
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Facts
 from rlx.preflight.wanted import DataFile, Flaw, host_of, hosts
@@ -92,6 +93,16 @@ def files(examined: Examined) -> Iterator[Finding]:
             yield from (_error(flaw, examined.where) for flaw in own[wanted.role](wanted, facts))
         elif facts is not None:
             yield from (_model if wanted.role == "model" else _data)(wanted, facts, examined.where)
+
+
+def overlap(examined: Examined) -> Iterator[Finding]:
+    """Name the share of the validation that stands in the training data, as `rlx data check` does."""
+    side = examined.environment
+    for pair in (side.of("overlap").get("pairs") or ()) if side else ():
+        if pair["unread"]:
+            yield unmeasured_overlap(pair["unread"], examined.where)
+        elif pair.get("rows") and (pair["exact"] or pair["near"]):
+            yield overlap_finding(pair, pair["rows"], where=examined.where)
 
 
 def _model(wanted: DataFile, facts: Facts, where: str) -> Iterator[Finding]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from rlx.hosts.sent_python import BARE_PATH
 from rlx.plan import Cmd, Site
 from rlx.preflight.probing.probe import Probe, Question, json_objects, last_line, script
+from rlx.resources import payload_folder
 
 
 def parse_packages(text: str) -> dict[str, Any]:
@@ -34,6 +37,16 @@ def parse_accelerator(text: str) -> dict[str, Any]:
 def parse_paths(text: str) -> dict[str, Any]:
     """Model and data files, as they were asked for."""
     return {"paths": [_path(found) for found in json_objects(text) if isinstance(found.get("path"), str)]}
+
+
+def parse_overlap(text: str) -> dict[str, Any]:
+    """Read how many validation rows stand in the training data, for each pair of files; `unread`: why not."""
+    return {"pairs": [_pair(found) for found in json_objects(text) if isinstance(found.get("train"), str)]}
+
+
+def _pair(found: dict[str, Any]) -> dict[str, Any]:
+    counts = {key: found[key] for key in ("exact", "near", "row", "train_row", "rows") if type(found.get(key)) is int}
+    return {**{key: _text(found.get(key)) for key in ("train", "val", "unread")}, **counts}
 
 
 def _path(found: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +86,15 @@ PACKAGES = Probe("packages", "python.sh", parse_packages, limit_s=30, bash=True,
 # torch and torch_npu take long to load from a cold disk.
 ACCELERATOR = Probe("accelerator", "python.sh", parse_accelerator, limit_s=120, bash=True, asks_devices=True)
 PATHS = Probe("paths", "python.sh", parse_paths, limit_s=60, bash=True, beside=True)
+
+OVERLAP_S, OVERLAP_ROWS = 20, 200_000
+OVERLAP = Probe("overlap", "python.sh", parse_overlap, limit_s=OVERLAP_S + 10, bash=True, beside=True)
+
+
+def overlap_arguments(pairs: Iterable[tuple[str, str, str]]) -> tuple[str, ...]:
+    """Write the arguments of scripts/overlap.py, which measures by the modules that `rlx data check` sends."""
+    modules = [(name, script(payload_folder() / f"{name}.py")) for name in ("data_rows", "data_overlap")]
+    return json.dumps(modules), str(OVERLAP_S), str(OVERLAP_ROWS), *(word for pair in pairs for word in pair)
 
 
 def python_question(
