@@ -11,7 +11,8 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import grammars
-from rlx.evidence.reading import console, kept_answers, noise_records, run_files, weight_records
+from rlx.evidence.reading import console, noise_records, run_files, weight_records
+from rlx.payload import answer_summary
 from rlx.plan.run_dir import (
     EVENTS_DIR,
     EXIT_FILE,
@@ -62,7 +63,7 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
         run_files.RULES,
         noise_records.RULES,
         weight_records.RULES,
-        kept_answers.RULES,
+        answer_summary.RULES,
     )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
 
