@@ -1,4 +1,4 @@
-"""How much of the validation stands in the training data, as one JSON object for each pair of files.
+"""Measure how much of the validation stands in the training data: one JSON object for each pair of files.
 
 Arguments: the folder that a run starts in, or nothing; modules of the payload as JSON, pairs of name and text in order
 of import; seconds; the most rows that are read; TRAIN VALIDATION COLUMN, in triples.
