@@ -24,6 +24,9 @@ _LONGEST_ANSWER, _LONGEST_PROMPT = "response_length/max", "prompt_length/max"
 _HIGHEST_ADVANTAGE = "critic/advantages/max"
 _EPOCH = "training/epoch"
 _LORA_RANKS = ("actor_rollout_ref.model.lora_rank", "actor_rollout_ref.model.lora.rank")
+_LOADED_ADAPTERS = ("actor_rollout_ref.model.lora_adapter_path", "actor_rollout_ref.model.lora.adapter_path")
+_OTHER_NAMES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "float": "float32", "fp32": "float32"}
+"""Of precisions, as engines and users write them."""
 _SLACK_OF_TOKENS = 0.02
 _SYNCHRONOUS_ONLY = frozenset({Mode.LORA, Mode.MOE, Mode.RESUMED, Mode.QUANTISED_ROLLOUT, Mode.DYNAMIC_BATCHES})
 _STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS}
@@ -153,21 +156,23 @@ def _dtype(given: TraceInput) -> Reading:
     found = {dtype for record in given.evidence.weights if record.role == SERVED for dtype in record.dtypes}
     if not isinstance(planned, str) or planned == "auto" or not found:
         return COMPOSED_ONLY
-    if planned not in found:
+    if _OTHER_NAMES.get(planned, planned) not in found:
         words = f"the weights of the engine are {' and '.join(sorted(found))}, and {_ROLLOUT}.dtype is {planned}"
         return Reading(Shown.CONTRADICTED, words)
     return Reading(Shown.SHOWN, f"the weights of the engine are {planned}")
 
 
 def _lora(given: TraceInput) -> Reading:
-    """FSDP 1 joins the parameters of a layer, and hides the names of adapters."""
+    """FSDP 1 joins the parameters of a layer, and hides the names of adapters; other engines name them otherwise."""
+    if given.value(f"{_ACTOR}.strategy") not in (None, "fsdp", "fsdp2"):
+        return COMPOSED_ONLY
     planned = max(given.number(key) or 0 for key in _LORA_RANKS)
     records = [
         record
         for record in given.evidence.weights
         if record.role == TRAINED and record.names and not any("_flat_param" in name for name in record.names)
     ]
-    if not records or given.value("actor_rollout_ref.model.lora_adapter_path"):
+    if not records or any(given.value(key) for key in _LOADED_ADAPTERS):
         return COMPOSED_ONLY
     found = records[0].lora_rank or 0
     if found != planned:
@@ -184,7 +189,13 @@ TRACES = (
         _STEP_BY_STEP,
     ),
     Trace(("algorithm.kl",), f"{_KL_LOSS} and {_KL_REWARD}", _kl, ALL_MODES),
-    Trace(("algorithm.kind",), f"critic/vf_loss and {_HIGHEST_ADVANTAGE}", _estimator, _STEP_BY_STEP),
+    # An agent may return several outputs of one conversation, and its group is then larger than n.
+    Trace(
+        ("algorithm.kind",),
+        f"critic/vf_loss and {_HIGHEST_ADVANTAGE}",
+        _estimator,
+        _STEP_BY_STEP - {Mode.MULTI_TURN},
+    ),
     Trace(("train.batch_size", "rollout.n"), _TOKENS, _answers_a_step, _SYNCHRONOUS_ONLY),
     Trace(
         ("data.max_response_tokens",),
