@@ -32,7 +32,7 @@ def registered_notes(
         *_launched_before(asked, standing),
         *_launched_apart(standing),
         *_asked_otherwise(index, asked),
-        *_replaced(found, rows),
+        *_replaced(asked, found, rows),
     )
 
 
@@ -118,11 +118,16 @@ def _asked_otherwise(index: Index, asked: Registration) -> Iterator[Finding]:
         )
 
 
-def _replaced(found: RunSlots, rows: Mapping[str, Overview]) -> Iterator[Finding]:
-    """Name runs whose place another one took, since their machine ended them: whoever did that saw their values."""
+def _replaced(asked: Registration, found: RunSlots, rows: Mapping[str, Overview]) -> Iterator[Finding]:
+    """Name runs whose place another one took, since their machine ended them: whoever did that saw their values.
+
+    A run of a seed that is not registered had no place.
+    """
     from rlx.compare.run_slots import Outcome
 
-    lost = [each.run for each in found.passed_over if each.run.outcome is Outcome.MACHINE]
+    seeds = {*asked.seeds, *asked.spare_seeds}
+    others = [each.run for each in found.passed_over]
+    lost = [run for run in others if run.outcome is Outcome.MACHINE and run.seed in seeds]
     for run in lost:
         row = rows[run.run_id]
         of = f" of {row.steps_total}" if row.steps_total else ""
