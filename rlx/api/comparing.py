@@ -31,7 +31,8 @@ def compare(
     An arm is its name (all its runs in the newest launch in which all of these arms have finished, one a seed), a
     run, or several runs. `metric` is a name or a part of it, by default the validation metric of the log; shares
     are compared in points. `systems`: compare whole systems, such as two models, whose differences are listed and
-    none credited; their evaluation must be equal all the same. `tell` hears each note at once. Raises NoSuchRun,
+    none credited, as the runs of an experiment of that kind are; their evaluation must be equal all the same. `tell`
+    hears each note at once. Raises NoSuchRun,
     UsageError for names that mean several arms, one run twice or runs of several launches, RlxError (exit code 11
     or 14) where the runs have no metric in common.
     """
@@ -120,8 +121,9 @@ def _compare_asked(
             tell("not all of these runs are of one registered experiment: what follows answers no registered question")
         return compare_judged(index, refs, judged, metric, tell, withheld, systems)
     (only,) = found
-    primary = only.result.registration.metric
-    if only.compared and not systems and metric in (None, primary) and _are_its_arms(only.compared, refs):
+    primary, declared = only.result.registration.metric, only.result.registration.is_of_systems
+    systems = systems or declared
+    if only.compared and systems == declared and metric in (None, primary) and _are_its_arms(only.compared, refs):
         compared = only.compared
     else:
         wanted = metric or (primary if any(primary in metric_names(run.evidence) for run in runs) else None)

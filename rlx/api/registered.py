@@ -127,4 +127,6 @@ def _compared(
     arms = [[standing[seed, arm].run_id for seed in asked.seeds] for arm in (asked.control, *asked.treatments)]
     judged = beside_control(index, [[runs[run_id] for run_id in arm] for arm in arms])
     places = [[refs[run_id] for run_id in arm] for arm in arms]
-    return [compare_judged(index, places, judged, metric, tell) for metric in asked.metrics]
+    return [
+        compare_judged(index, places, judged, metric, tell, systems=asked.is_of_systems) for metric in asked.metrics
+    ]

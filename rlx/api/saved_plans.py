@@ -145,12 +145,13 @@ def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration
 
     again = registration_of(plan.name, plan.control, recipe.experiment)
     is_own = again == replace(plan.registration, registered="", by="")
-    if not is_own or not any(_is_arm(plan, recipe, arm) for arm in recipe.experiment.arms):
+    is_system = again is not None and again.is_of_systems
+    if not is_own or not any(_is_arm(plan, recipe, arm, is_system) for arm in recipe.experiment.arms):
         raise UsageError(f"{plan.run_name}: its experiment is not that of the recipe in the plan", _PLAN_AGAIN)
     return again
 
 
-def _is_arm(plan: LaunchPlan, recipe: ResolvedRecipe, arm: DeclaredArm) -> bool:
+def _is_arm(plan: LaunchPlan, recipe: ResolvedRecipe, arm: DeclaredArm, is_system: bool) -> bool:
     """Tell whether the plan runs what the experiment has under the name of its arm."""
     from rlx.recipe.first_form import arm_digests, is_known
     from rlx.renamed_keys import first_key, first_names
@@ -159,7 +160,8 @@ def _is_arm(plan: LaunchPlan, recipe: ResolvedRecipe, arm: DeclaredArm) -> bool:
     document = first_names(recipe.recipe.model_dump(mode="json", exclude_defaults=True))
     # Of keys that are younger than the form, a plan does not tell defaults from what was written.
     is_treated = {*filter(is_known, own)} == {*filter(is_known, arm.treatment)}
-    return plan.arm == arm.name and is_treated and arm_digests(document, own) == (arm.recipe, arm.evaluation)
+    digests = arm_digests(document, own, is_system=is_system)
+    return plan.arm == arm.name and is_treated and digests == (arm.recipe, arm.evaluation)
 
 
 def _check_plain(plan: LaunchPlan) -> None:

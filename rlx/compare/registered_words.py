@@ -141,4 +141,5 @@ def moment_text(asked: Registration) -> str:
 
 
 def _caveat(found: RegisteredResult) -> str:
-    return unverified_words([f"{run.arm}-s{run.seed}" for run in found.runs if run.is_unverified])
+    what = "whole systems, no setting credited: " if found.registration.is_of_systems else ""
+    return unverified_words([f"{run.arm}-s{run.seed}" for run in found.runs if run.is_unverified]) + what

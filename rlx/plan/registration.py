@@ -11,6 +11,8 @@ from rlx.plan.jsonable import to_jsonable
 
 LAST, AREA, MEAN_OF_LAST = "last", "auc", "mean_of_last"
 """Of which validations the primary value is made: the one at the last step, all of them, or several at the end."""
+SYSTEMS = "systems"
+"""The kind of an experiment that compares whole systems and credits no setting."""
 BLOCK = "block"
 """The pairing where runs of one seed are pairs."""
 FORM = 2
@@ -41,6 +43,8 @@ class Registration:
     those of each arm. `control` is empty where the recipe names none. `registered` (ISO, UTC) and `by` (user@machine)
     are empty before the launch.
 
+    `kind`: what is compared, "treatment" or SYSTEMS.
+
     `form`: how its digest is made. `written`: sha256 of all that the recipe says of it, as it is written there, without
     the defaults of this version. `sealed`: sha256 of the values when it was made. Both are empty in form 1.
     """
@@ -65,6 +69,7 @@ class Registration:
     form: int = 1
     written: str = ""
     sealed: str = ""
+    kind: str = "treatment"
 
     @property
     def digest(self) -> str:
@@ -108,6 +113,11 @@ class Registration:
     def is_paired(self) -> bool:
         """Tell whether runs of one seed are pairs."""
         return self.pairing == BLOCK
+
+    @property
+    def is_of_systems(self) -> bool:
+        """Tell whether whole systems are compared."""
+        return self.kind == SYSTEMS
 
     @property
     def slots(self) -> Iterator[tuple[int, str]]:

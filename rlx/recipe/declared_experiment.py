@@ -93,7 +93,10 @@ def declare(
         **first_names({KEY: asked}),
         "arms": {arm: _written_arm(base, own) for arm, own in arms.items()},
     }
-    declared = tuple(declared_arm(arm, first_names(base), first_names(own)) for arm, own in arms.items())
+    declared = tuple(
+        declared_arm(arm, first_names(base), first_names(own), is_system=section.is_of_systems)
+        for arm, own in arms.items()
+    )
     return DeclaredExperiment(section, seed, declared, digest(document))
 
 

@@ -159,18 +159,22 @@ class DeclaredArm:
     evaluation: str
 
 
-def declared_arm(name: str, base: Document, written: Document) -> DeclaredArm:
-    """Take the digests of an arm from what the recipe without arms writes, and what the arm writes merged into it."""
+def declared_arm(name: str, base: Document, written: Document, *, is_system: bool = False) -> DeclaredArm:
+    """Take the digests of an arm from what the recipe without arms writes, and what the arm writes merged into it.
+
+    `is_system`: it is compared as a whole, so that its weights are no part of how it is graded.
+    """
     # To accept a finding changes nothing of the run.
     before = {**_filled(base), "waive": None}
     treatment = tuple(key for key in changed(before, {**_filled(written), "waive": None}) if key != "seed")
-    return DeclaredArm(name, treatment, *arm_digests(written, treatment))
+    return DeclaredArm(name, treatment, *arm_digests(written, treatment, is_system=is_system))
 
 
-def arm_digests(written: Document, treatment: Sequence[str]) -> tuple[str, str]:
+def arm_digests(written: Document, treatment: Sequence[str], *, is_system: bool = False) -> tuple[str, str]:
     """Return the digests of what an arm runs and of what grades it: files of this machine count by their content."""
     own = {key: value for key, value in _without_defaults(written).items() if key not in APART}
-    return digest(by_content(own)), digest(_evaluation(by_content(_filled(written)), treatment))
+    evaluation = _evaluation(by_content(_filled(written)), treatment, weights=() if is_system else ("path",))
+    return digest(by_content(own)), digest(evaluation)
 
 
 def is_known(key: str) -> bool:
@@ -230,7 +234,7 @@ def _section(document: dict[str, Any], path: Iterable[str]) -> dict[str, Any] | 
     return found if isinstance(found, dict) else None
 
 
-def _evaluation(document: Document, treatment: Sequence[str]) -> dict[str, Any]:
+def _evaluation(document: Document, treatment: Sequence[str], weights: Sequence[str]) -> dict[str, Any]:
     """All that decides how the arm's answers come about and are graded, as far as a recipe says it.
 
     Rows count by their path, weights too: their digests are known on the host alone. What an arm does to keys of the
@@ -240,7 +244,7 @@ def _evaluation(document: Document, treatment: Sequence[str]) -> dict[str, Any]:
     post = evaluation["post"]
     kept = {
         "data": {key: data[key] for key in ("prompt_key", "max_prompt_tokens", "max_response_tokens")},
-        "model": {key: model[key] for key in ("path", "dtype")},
+        "model": {key: model[key] for key in (*weights, "dtype")},
         "overrides": {key: value for key, value in document["overrides"].items() if not _is_changed(key, treatment)},
     }
     if post is not None:

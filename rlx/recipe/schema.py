@@ -494,6 +494,16 @@ class Experiment(Section):
     several: Literal["dunnett", "holm"] = Field("dunnett", description="How several treatments share the error rate")
     pairing: Literal["none", "block"] = Field("none", description="block: runs of one seed are pairs; none: not")
     secondary: Texts = Field((), description="Names or patterns of metrics that are shown, and decide nothing; or auc")
+    kind: Literal["treatment", "systems"] = Field(
+        "treatment",
+        description="treatment: what the arms change is credited; systems: whole systems, such as two models, whose "
+        "every difference is listed and none credited; the evaluation must be equal",
+    )
+
+    @property
+    def is_of_systems(self) -> bool:
+        """Tell whether whole systems are compared."""
+        return self.kind == "systems"
 
     @model_validator(mode="after")
     def _margin_where_it_means_something(self) -> Experiment:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +17,10 @@ from rlx.compare.claim import claim
 from rlx.compare.matching import Items
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.plan import Severity
+from rlx.plan.registration import RegisteredArm
 from tests.cli.support import rlx
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, RunBuilder, arm, only
+from tests.compare.run_dirs import ASKED, arm_of, write_run
 from tests.compare.test_compare_seeds import RunsOf
 
 SLOW, FAST = (0.60, 0.62, 0.61, 0.63), (0.70, 0.73, 0.71, 0.72)
@@ -132,6 +136,53 @@ def test_the_command_says_it_in_every_form(runs_of: RunsOf, tmp_path: Path, monk
     rlx("report", "baseline", "b", "--systems", "-o", "page.html", "--bundle", "b.tar.gz")
     assert "whole systems" in Path("page.html").read_text(encoding="utf-8")
     rlx("judge", "b.tar.gz")
+
+
+def registered(other: RunBuilder, **asked: Any) -> list[RunBuilder]:
+    """Return the runs of an experiment on two models."""
+    arms = (RegisteredArm("baseline", (), "0", "e"), RegisteredArm("b", ("model.path",), "1", "e"))
+    one = RunBuilder(arm="baseline", planned_rows=100, recipe=RECIPE)
+    experiment = replace(ASKED, arms=arms, **asked)
+    return [*arm_of(one, SLOW[:3], experiment), *arm_of(other, FAST[:3], experiment)]
+
+
+def written(runs: Sequence[RunBuilder]) -> None:
+    for run in runs:
+        write_run(run.plan(), run.series, None)
+
+
+OTHER = {**RECIPE, "model": {"path": "/m/b", "dtype": "bfloat16"}}
+MODEL = RunBuilder(arm="b", planned_rows=100, recipe=OTHER, treatment=("model.path",))
+
+
+def test_an_experiment_of_systems_is_compared_so_without_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(registered(MODEL, kind="systems"))
+    said = json.loads(rlx("compare", "baseline", "b", "--json").stdout)
+    assert said["systems"] and said["contrasts"][0]["factors"] == []
+    assert "RLX933" in {finding["id"] for finding in said["contrasts"][0]["findings"]}
+    assert [answer["answer"]["kind"] for answer in said["registered"]["answers"]] == ["yes"]
+    assert said == json.loads(rlx("compare", "baseline", "b", "--systems", "--json").stdout)
+    assert "no setting credited" in said["claim"]
+    rlx("report", "baseline", "b", "-o", "page.html", "--bundle", "b.tar.gz")
+    assert json.loads(rlx("judge", "b.tar.gz", "--json").stdout)["agrees"]
+
+
+def test_it_is_never_a_fallback_and_its_evaluation_must_be_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(registered(MODEL))
+    found = json.loads(rlx("compare", "baseline", "b", "--json", code=14).stdout)
+    assert not found["systems"] and found["registered"]["answers"] == []
+    shutil.rmtree(os.environ["RLX_ROOT"])
+    shutil.rmtree(os.environ["RLX_HOME"])
+    sampled = replace(MODEL, recipe={**OTHER, "eval": {"n": 1, "temperature": 1.0}})
+    written(registered(sampled, kind="systems"))
+    found = json.loads(rlx("compare", "baseline", "b", "--json", code=14).stdout)
+    assert "RLX902" in {finding["id"] for finding in found["contrasts"][0]["findings"]}
 
 
 def imported(seed: int, name: str, **settings: Any) -> JudgedRun:

@@ -28,6 +28,7 @@ OTHER: dict[str, Any] = {
     "pairing": "block",
     "secondary": (),
     "control": "fast",
+    "kind": "systems",
     "arms": ASKED.arms[:1],
 }
 WRITTEN = replace(ASKED, form=2, written="a" * 64, sealed=ASKED.content)

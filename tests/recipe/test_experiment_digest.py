@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rlx.backends.shared.registering import registration_of
-from rlx.plan import Registration
+from rlx.plan import Registration, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Experiment
 from rlx.renamed_keys import RenamedKey
@@ -82,6 +83,7 @@ EDITS = {
     "the metric": ("asked.yaml", "mean@1}", "mean@2}"),
     "the test": ("asked.yaml", "superiority", "equivalence\n  margin: 1"),
     "the seeds": ("asked.yaml", "seeds: 2", "seeds: 3"),
+    "what is compared": ("asked.yaml", "seeds: 2", "seeds: 2\n  kind: systems"),
     "the first seed": ("asked.yaml", "control: slow", "control: slow\nseed: 5"),
     "the control": ("asked.yaml", "control: slow", "control: fast"),
     "the name": ("asked.yaml", "name: asked", "name: other"),
@@ -136,6 +138,25 @@ def test_what_changes_no_run_leaves_it(edit: str, copied: Path) -> None:
     assert asked(copied / name).digest == before.digest
 
 
+def test_the_kind_of_a_question_is_in_no_digest_of_one_that_has_the_default() -> None:
+    """Experiments that were registered before there was another kind keep their names, in both forms."""
+    registered = asked(RECIPES / "asked.yaml")
+    systems = replace(registered, kind="systems")
+    older = {key: value for key, value in to_jsonable(registered).items() if key != "kind"}
+    assert from_jsonable(Registration, older) == registered
+    assert systems.content != registered.content and not systems.is_same(registered)
+
+
+def test_the_weights_of_a_system_are_no_part_of_its_evaluation(copied: Path) -> None:
+    path = copied / "asked.yaml"
+    text = path.read_text(encoding="utf-8").replace("train: {lr: 2.0e-6}", "model: {path: /data/other}")
+    evaluations = []
+    for kind in ("treatment", "systems"):
+        path.write_text(text.replace("seeds: 2", f"seeds: 2\n  kind: {kind}"), encoding="utf-8")
+        evaluations.append({arm.evaluation for arm in asked(path).arms})
+    assert [len(found) for found in evaluations] == [2, 1]
+
+
 def test_the_defaults_of_a_question_stay_what_they_are() -> None:
     """Form 1 has them in its digests, so another default would part what is registered from its recipe."""
     defaults = {name: field.default for name, field in Experiment.model_fields.items() if not field.is_required()}
@@ -145,4 +166,5 @@ def test_the_defaults_of_a_question_stay_what_they_are() -> None:
         "several": "dunnett",
         "pairing": "none",
         "secondary": (),
+        "kind": "treatment",
     }

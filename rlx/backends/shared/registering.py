@@ -33,6 +33,7 @@ def registration_of(name: str, control: str | None, experiment: DeclaredExperime
         control=control or "",
         arms=tuple(RegisteredArm(**asdict(arm)) for arm in experiment.arms),
         also=asked.primary.also,
+        kind=asked.kind,
     )
     if not experiment.written:
         return values
@@ -57,6 +58,7 @@ def declared_by(registration: Registration) -> DeclaredExperiment:
             "several": registration.several,
             "pairing": registration.pairing,
             "secondary": registration.secondary,
+            "kind": registration.kind,
         }
     )
     arms = tuple(DeclaredArm(**asdict(arm)) for arm in registration.arms)

@@ -62,7 +62,7 @@ def same_question(home: Path, asked: Registration) -> tuple[Registration, ...]:
 
 def _question(one: Registration) -> tuple[object, ...]:
     arms = frozenset((arm.treatment, arm.recipe) for arm in one.arms)
-    return one.metric, one.at, one.test, one.margin, arms
+    return one.metric, one.at, one.test, one.margin, one.kind, arms
 
 
 def registered_digest(path: Path) -> str | None:
