@@ -2,7 +2,7 @@
 
 python benchmarks/evidence_grid.py            print the tables; exit 1 where a run is not judged as declared
 python benchmarks/evidence_grid.py NAME…      these edited runs only
-python benchmarks/evidence_grid.py treatments     by treatment: as it arrived, not composed, not shown by the metrics
+python benchmarks/evidence_grid.py treatments     by treatment: as it arrived, not composed, not shown by the records
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ def main(names: Sequence[str]) -> int:
 
 def treatments() -> int:
     """Print what is said of each treatment; exit code 1 where one that never arrived counts as valid."""
-    print("| treatment | recipe key | arrived | not composed | not in the metrics |\n|---|---|---|---|---|")
+    print("| treatment | recipe key | arrived | not composed | not in the records |\n|---|---|---|---|---|")
     wrong = []
     for name, treatment in TREATMENTS.items():
         arrived, uncomposed = _said(treatment), _said(treatment, composed=False, logged=False)
-        unseen = _said(treatment, logged=False) if treatment.shown else "leaves no metric"
+        unseen = _said(treatment, logged=False) if treatment.shown or treatment.file else "leaves no record"
         print(f"| {name} | {treatment.key} | {arrived} | {uncomposed} | {unseen} |")
         # RLX902: what is a treatment here is a condition of the evaluation as well.
         if not arrived.startswith(("valid", "not comparable")) or "valid" in (uncomposed, unseen):

@@ -44,12 +44,12 @@ def plain_run(case: ModeCase) -> Run:
         setting(case.configuration, key) for key in ("data.train_batch_size", "actor_rollout_ref.rollout.n")
     )
     total = float((batch or 64) * answers)
-    tokens = total * (PROMPT + ANSWER)
+    tokens, epochs = total * (PROMPT + ANSWER), setting(case.configuration, "trainer.total_epochs")
     logged: dict[str, By] = {
         "actor/grad_norm": lambda step: 1.234567891 / step,
         "actor/lr": rate(case),
         "training/global_step": float,
-        "training/epoch": lambda step: 0,
+        "training/epoch": lambda step: round((step - 1) * (epochs - 1) / (len(STEPS) - 1)),
         "timing_s/step": lambda step: SECONDS,
         "perf/total_num_tokens": lambda step: tokens,
         "perf/throughput": lambda step: tokens / SECONDS / 2,

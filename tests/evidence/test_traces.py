@@ -135,6 +135,14 @@ HONEST: dict[str, tuple[Metrics, Tree]] = {
         metrics(critic__advantages__max=30.0),
         tree(algorithm__norm_adv_by_std_in_grpo=False),
     ),
+    "two epochs, of which the steps end the first": (
+        metrics(),
+        tree(trainer__total_epochs=2, trainer__total_training_steps=20),
+    ),
+    "two epochs of filtered groups, of which the data ended first": (
+        metrics(),
+        tree(trainer__total_epochs=2, algorithm__filter_groups={"enable": True}),
+    ),
     "two epochs": (metrics(training__epoch=lambda step: (step - 1) // 10), tree(trainer__total_epochs=2)),
 }
 
@@ -191,6 +199,7 @@ EDITED: dict[str, tuple[Metrics, Tree, str, int]] = {
     "longer answers": (metrics(response_length__max=16.0), tree(), "data.max_response_tokens", 1),
     "longer prompts": (metrics(prompt_length__max=40.0), tree(), "data.max_prompt_tokens", 1),
     "advantages of another estimator": (metrics(critic__advantages__max=7.0), tree(), "algorithm.kind", 1),
+    "one epoch of two": (metrics(), tree(trainer__total_epochs=2), "train.epochs", 20),
     "a second epoch": (metrics(training__epoch=lambda step: step // 11), tree(), "train.epochs", 11),
 }
 

@@ -9,9 +9,11 @@ import pytest
 import rlx
 from rlx.evidence import Verdict
 from rlx.evidence.traces import Shown
+from tests.evidence.grid.judged import outcome_of_pair
 from tests.evidence.treatments import TREATMENTS, place_treatment
 
 SHOWN = [name for name, treatment in TREATMENTS.items() if treatment.shown]
+FILES = [name for name, treatment in TREATMENTS.items() if treatment.file]
 
 
 @pytest.fixture(autouse=True)
@@ -36,7 +38,7 @@ def test_a_treatment_that_arrived_is_valid_and_named(name: str) -> None:
     found = verdict()
     assert (found.status, ids(found)) == ("valid", list(treatment.ids))
     (trace,) = (trace for trace in found.traces if trace.key == treatment.key)
-    assert trace.shown is (Shown.SHOWN if treatment.shown else Shown.COMPOSED)
+    assert trace.shown is (Shown.SHOWN if treatment.shown or treatment.file else Shown.COMPOSED)
     assert treatment.key in found.sentence
 
 
@@ -55,3 +57,11 @@ def test_a_treatment_that_the_metrics_do_not_show_is_named(name: str) -> None:
     found = verdict()
     silent = name in ("KL in the loss", "KL in the reward")
     assert (found.status, {*ids(found)}) == (("unverified", {"RLX647"}) if silent else ("invalid", {"RLX646"}))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_that_is_that_of_the_control_is_no_treatment(name: str) -> None:
+    """It lies at the path that the arm sets, and its digest is that of the other arm."""
+    place_treatment(TREATMENTS[name], logged=False)
+    outcome = outcome_of_pair()
+    assert outcome.status == "not comparable" and "RLX901" in outcome.ids

@@ -7,6 +7,7 @@ these is what did not happen.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from rlx.plan.run_dir import COMPOSED_FILE
+from rlx.plan.run_dir import COMPOSED_FILE, PROVENANCE_FILE
 from tests.evidence.edits import GAP
 from tests.evidence.grid.run_pair import RunDirectory, RunPair, place_pair
 
@@ -30,8 +31,9 @@ _HALF: Mapping[str, Logged] = {_TOKENS: math.nan, _THROUGHPUT: math.nan}
 class Treatment:
     """A recipe key and its value, the engine's keys that follow from it, and what a run of it logs.
 
-    `shown`: the metrics that show it; none where nothing but the configuration does. `ids`: what is said of an honest
-    run of it.
+    `shown`: the metrics that show it; none where nothing but the configuration or a record of the start does. `file`:
+    the path in the recipe of a file or folder whose digest the run records at its start. `ids`: what is said of an
+    honest run of it.
     """
 
     key: str
@@ -39,6 +41,7 @@ class Treatment:
     settings: Mapping[str, object]
     logged: Mapping[str, Logged] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
+    file: str = ""
     ids: tuple[str, ...] = ()
 
 
@@ -92,6 +95,22 @@ TREATMENTS: Mapping[str, Treatment] = {
         {**_HALF, "critic/advantages/max": 1.4},
         shown=(_TOKENS, "critic/advantages/max"),
     ),
+    "epochs": Treatment(
+        "train.epochs",
+        2,
+        {"trainer.total_epochs": 2},
+        {"training/epoch": lambda step: (step - 1) // 10},
+        shown=("training/epoch",),
+    ),
+    "reward": Treatment(
+        "reward.kwargs", {"bonus": 0.5}, {"reward.custom_reward_function.reward_kwargs": {"bonus": 0.5}}
+    ),
+    "training data": Treatment(
+        "data.train", "/data/other.parquet", {"data.train_files": "/data/other.parquet"}, file="/data/other.parquet"
+    ),
+    "model": Treatment(
+        "model.path", "/models/other", {"actor_rollout_ref.model.path": "/models/other"}, file="/models/other"
+    ),
     "temperature": Treatment("rollout.temperature", 0.6, {f"{_ROLLOUT}.temperature": 0.6}),
     "longest answer": Treatment(
         "data.max_response_tokens",
@@ -110,7 +129,10 @@ TREATMENTS: Mapping[str, Treatment] = {
 
 
 def place_treatment(treatment: Treatment, *, composed: bool = True, logged: bool = True) -> RunPair:
-    """Place the pair below $RLX_ROOT. Not `composed`, not `logged`: the change did not arrive there."""
+    """Place the pair below $RLX_ROOT. Not `composed`, not `logged`: the change did not arrive there.
+
+    Not `logged`, a file that the run recorded is that of the control, at the path that was set.
+    """
     pair = place_pair("probed")
     for run in (pair.baseline, pair.aqn):
         _without_noise(run)
@@ -118,11 +140,30 @@ def place_treatment(treatment: Treatment, *, composed: bool = True, logged: bool
     if composed:
         for key, value in treatment.settings.items():
             _compose(pair.aqn, key, value)
+    elif treatment.file:
+        # The recorded path has an interpolation, which says nothing.
+        for key in treatment.settings:
+            _compose(pair.aqn, key, "/of/the/control")
     if logged:
         for metric, value in treatment.logged.items():
             pair.aqn.set_in_both(metric, {step: _value(pair, metric, value, step) for step in range(1, 21)})
+    if treatment.file:
+        _record(pair.aqn, treatment, other=logged)
     pair.write()
     return pair
+
+
+def _record(run: RunDirectory, treatment: Treatment, *, other: bool) -> None:
+    file = run.run_dir / "attempts/1" / PROVENANCE_FILE
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if treatment.key == "model.path":
+        entry = found["model"] = {**found["model"], "path": treatment.file}
+    else:
+        train = next(path for path in found["data"] if path.endswith("train.parquet"))
+        entry = found["data"][treatment.file] = found["data"].pop(train)
+    if other:
+        entry.update({key: value[::-1] for key, value in entry.items() if key.startswith("sha256")})
+    file.write_text(json.dumps(found), encoding="utf-8")
 
 
 def _without_noise(run: RunDirectory) -> None:
@@ -144,6 +185,8 @@ def _treat(pair: RunPair, treatment: Treatment) -> None:
 
 
 def _word(value: object) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_word(each)}' for key, each in value.items())}}}"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

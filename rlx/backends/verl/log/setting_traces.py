@@ -130,16 +130,29 @@ def _estimator(given: TraceInput) -> Reading:
 
 
 def _epochs(given: TraceInput) -> Reading:
-    """Epochs are counted from 0."""
+    """Epochs are counted from 0, and the last step is of the last one where nothing but the data ends the run."""
     epochs, logged = given.number("trainer.total_epochs"), given.series(_EPOCH)
     later = [step for step, value in logged.items() if epochs is not None and value >= epochs]
     if later:
         found = f"{_EPOCH} is {logged[later[0]]:g}, counted from 0, at {at_steps(later)}"
         words = f"{found}, and trainer.total_epochs is {epochs:g}"
         return Reading(Shown.CONTRADICTED, words, later[0])
-    if epochs is not None and logged and max(logged.values()) == epochs - 1:
+    if epochs is None or not logged:
+        return COMPOSED_ONLY
+    reached = max(logged.values())
+    if reached == epochs - 1:
         return Reading(Shown.SHOWN, f"{_EPOCH} reaches its last")
+    if _ends_with_its_data(given) and max(logged) >= given.total_steps:
+        words = f"{_EPOCH} is {reached:g}, counted from 0, at the last step, and trainer.total_epochs is {epochs:g}"
+        return Reading(Shown.CONTRADICTED, words, max(logged))
     return COMPOSED_ONLY
+
+
+def _ends_with_its_data(given: TraceInput) -> bool:
+    """Tell whether the epochs alone say how many steps the run takes, each of them of one batch."""
+    counted_otherwise = {Mode.OFF_POLICY, Mode.FILTERED_GROUPS, Mode.PARTIAL_ROLLOUTS, Mode.RESUMED}
+    is_limited = given.value("trainer.total_training_steps") is not None
+    return given.total_steps > 0 and not is_limited and not given.modes & counted_otherwise
 
 
 def _filtered_groups(given: TraceInput) -> Reading:
