@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +146,7 @@ LATE: dict[str, Step] = {
     "a seed of both arms later": steps(
         lambda: launch(0, [*RUNS[:2], *RUNS[3:5]]), lambda: launch(30, [RUNS[2], RUNS[5]])
     ),
-    "a launch a run": lambda: [launch(10 * place, [run]) for place, run in enumerate(RUNS)],
+    "a launch a run": steps(*(partial(launch, 10 * place, [run]) for place, run in enumerate(RUNS))),
 }
 IN_TIME: dict[str, Step] = {
     "all at once": launch,
