@@ -28,7 +28,8 @@ def place_bundle(bundle: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         unpacked = Path(scratch)
         unpack_tar(bundle, unpacked, belongs)
-        shutil.copytree(unpacked / FOLDER, Path(os.environ["RLX_HOME"]) / FOLDER, dirs_exist_ok=True)
+        if (unpacked / FOLDER).exists():
+            shutil.copytree(unpacked / FOLDER, Path(os.environ["RLX_HOME"]) / FOLDER, dirs_exist_ok=True)
         for run in _runs_in(unpacked / RUNS):
             if not (run / "attempts/1/log").is_file():
                 shutil.rmtree(run)
@@ -46,8 +47,10 @@ def _place(recorded: Path, run: Path) -> None:
     manifest.write_text(
         text.replace(json.loads(text)["plan"]["site"]["root"], os.environ["RLX_ROOT"]), encoding="utf-8"
     )
-    (run / "attempts/1/state/started").touch()
-    (run / "latest").symlink_to("attempts/1")
+    attempts = sorted((run / "attempts").iterdir(), key=lambda attempt: int(attempt.name))
+    for attempt in attempts:
+        (attempt / "state/started").touch()
+    (run / "latest").symlink_to(f"attempts/{attempts[-1].name}")
 
 
 def recorded_expectations(promised: dict[str, Any]) -> Expectations:

@@ -1,0 +1,74 @@
+"""Real trainings that went as planned, kept as bundles, and what today's rules say of each.
+
+`python -m benchmarks.honest_trainings NAME --keep` trains and keeps one.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rlx
+from benchmarks.honest_trainings import FOLDER, read_grid
+from rlx.evidence import Verdict
+from rlx.plan import Severity
+from tests.cli.support import rlx_here
+from tests.recorded import place_bundle
+
+BUNDLES = sorted(FOLDER.glob("*.tar.gz"))
+MOST_WARNED = 0.05
+MOST_BYTES = 60_000
+
+
+def name_of(bundle: Path) -> str:
+    return bundle.name.removesuffix(".tar.gz")
+
+
+def expected_of(bundle: Path) -> dict[str, Any]:
+    expected: dict[str, Any] = json.loads(bundle.with_name(f"{name_of(bundle)}.json").read_text(encoding="utf-8"))
+    return expected
+
+
+def judged(bundles: Sequence[Path]) -> dict[str, Verdict]:
+    """Place the runs as their hosts left them, and judge them by the rules of now."""
+    placed = {name_of(bundle): place_bundle(bundle) for bundle in bundles}
+    return {name: rlx.judge(run.name).verdict for name, (run,) in placed.items()}
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=name_of)
+def test_the_verdict_is_the_expected_one(bundle: Path) -> None:
+    expected, (verdict,) = expected_of(bundle), judged([bundle]).values()
+    found = {"verdict": verdict.status, "ids": [finding.id for finding in verdict.findings]}
+    assert found == {key: expected[key] for key in found}
+    assert rlx_here(["wait", expected["run"]]).exit_code == 0
+
+
+def test_no_error_and_hardly_a_warning_in_all_of_them() -> None:
+    found = judged(BUNDLES)
+    severities = {name: {finding.severity for finding in verdict.findings} for name, verdict in found.items()}
+    assert [name for name, verdict in found.items() if verdict.status != "valid" or verdict.dissent] == []
+    assert [name for name, each in severities.items() if Severity.ERROR in each] == []
+    warned = [name for name, each in severities.items() if Severity.WARNING in each]
+    assert len(warned) <= MOST_WARNED * len(BUNDLES), warned
+
+
+def test_the_fixtures_are_different_cells_of_the_grid() -> None:
+    grid = read_grid()
+    assert {name_of(bundle) for bundle in BUNDLES} <= grid.keys()
+    settings = {
+        name: (cell.recipe, cell.engine, cell.arm, cell.resume_after, str(cell.set)) for name, cell in grid.items()
+    }
+    assert len(set(settings.values())) == len(grid)
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=name_of)
+def test_a_fixture_is_small_and_names_no_machine(bundle: Path) -> None:
+    assert bundle.stat().st_size <= MOST_BYTES
+    text = gzip.decompress(bundle.read_bytes()).decode()
+    assert set(re.findall(r"(?<!\w)/(?:root|tmp/h|work|Users|home/(?!me\b)\w+)\b", text)) == set()
