@@ -12,6 +12,7 @@ of `make engines`, all need `rlx data tiny-cpu`.
 from __future__ import annotations
 
 import argparse
+import getpass
 import json
 import os
 import re
@@ -143,7 +144,7 @@ def keep(outcome: Outcome, folder: Path) -> None:
 
     written, unpacked = folder / "written.tar.gz", folder / "unpacked"
     done = rlx(folder, "report", outcome.run["run_id"], "--bundle", str(written))
-    if done.returncode:
+    if not written.exists():
         raise SystemExit(f"{outcome.cell.name}: {done.stderr}")
     unpack_tar(written, unpacked, belongs)
     replace_names(unpacked, machine_names(folder))
@@ -162,7 +163,8 @@ def machine_names(folder: Path) -> dict[str, str]:
     paths = {str(folder): "/home/me/run", str(REPOSITORY): "/home/me/rlx", str(Path.home()): "/home/me"}
     paths |= {str(ENGINES.parents[1].resolve()): "/home/me/engines", sys.base_prefix: "/usr"}
     ordered = {path: paths[path] for path in sorted(paths, key=len, reverse=True)}
-    return ordered | {socket.gethostname(): "laptop", address: "127.0.0.1"}
+    person = f"{getpass.getuser()}@{socket.gethostname()}"
+    return ordered | {person: "me@laptop", socket.gethostname(): "laptop", address: "127.0.0.1"}
 
 
 def replace_names(bundle: Path, names: dict[str, str]) -> None:

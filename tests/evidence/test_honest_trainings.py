@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -30,31 +29,27 @@ def name_of(bundle: Path) -> str:
     return bundle.name.removesuffix(".tar.gz")
 
 
-def expected_of(bundle: Path) -> dict[str, Any]:
-    expected: dict[str, Any] = json.loads(bundle.with_name(f"{name_of(bundle)}.json").read_text(encoding="utf-8"))
-    return expected
-
-
-def judged(bundles: Sequence[Path]) -> dict[str, Verdict]:
-    """Place the runs as their hosts left them, and judge them by the rules of now."""
-    placed = {name_of(bundle): place_bundle(bundle) for bundle in bundles}
-    return {name: rlx.judge(run.name).verdict for name, (run,) in placed.items()}
+@functools.cache
+def judged(bundle: Path) -> tuple[Verdict, int]:
+    """Place the run as its host left it; its verdict by the rules of now, and the exit code of `rlx wait`."""
+    (run,) = place_bundle(bundle)
+    return rlx.judge(run.name).verdict, rlx_here(["wait", run.name]).exit_code
 
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=name_of)
 def test_the_verdict_is_the_expected_one(bundle: Path) -> None:
-    expected, (verdict,) = expected_of(bundle), judged([bundle]).values()
-    found = {"verdict": verdict.status, "ids": [finding.id for finding in verdict.findings]}
-    assert found == {key: expected[key] for key in found}
-    assert rlx_here(["wait", expected["run"]]).exit_code == 0
+    expected = json.loads(bundle.with_name(f"{name_of(bundle)}.json").read_text(encoding="utf-8"))
+    verdict, code = judged(bundle)
+    assert (verdict.status, [finding.id for finding in verdict.findings]) == (expected["verdict"], expected["ids"])
+    assert code == 0
 
 
 def test_no_error_and_hardly_a_warning_in_all_of_them() -> None:
-    found = judged(BUNDLES)
-    severities = {name: {finding.severity for finding in verdict.findings} for name, verdict in found.items()}
-    assert [name for name, verdict in found.items() if verdict.status != "valid" or verdict.dissent] == []
-    assert [name for name, each in severities.items() if Severity.ERROR in each] == []
-    warned = [name for name, each in severities.items() if Severity.WARNING in each]
+    verdicts = {name_of(bundle): judged(bundle)[0] for bundle in BUNDLES}
+    severities = {name: {finding.severity for finding in verdict.findings} for name, verdict in verdicts.items()}
+    assert [name for name, verdict in verdicts.items() if verdict.status != "valid" or verdict.dissent] == []
+    assert [name for name, found in severities.items() if Severity.ERROR in found] == []
+    warned = [name for name, found in severities.items() if Severity.WARNING in found]
     assert len(warned) <= MOST_WARNED * len(BUNDLES), warned
 
 

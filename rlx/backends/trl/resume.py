@@ -10,7 +10,8 @@ from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
 from rlx.plan.checkpoint import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
-KEYS = ()
+# The payload switches it off in an attempt that goes on from a checkpoint.
+KEYS = ("eval_on_start",)
 
 
 def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
