@@ -30,22 +30,24 @@ def name_of(bundle: Path) -> str:
 
 
 @functools.cache
-def judged(bundle: Path) -> tuple[Verdict, int]:
-    """Place the run as its host left it; its verdict by the rules of now, and the exit code of `rlx wait`."""
-    (run,) = place_bundle(bundle)
-    return rlx.judge(run.name).verdict, rlx_here(["wait", run.name]).exit_code
+def judged() -> dict[str, tuple[Verdict, int]]:
+    """Place the runs as their hosts left them; the verdict of each by the rules of now, and the code of `rlx wait`."""
+    placed = {name_of(bundle): place_bundle(bundle) for bundle in BUNDLES}
+    return {
+        name: (rlx.judge(run.name).verdict, rlx_here(["wait", run.name]).exit_code) for name, (run,) in placed.items()
+    }
 
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=name_of)
 def test_the_verdict_is_the_expected_one(bundle: Path) -> None:
     expected = json.loads(bundle.with_name(f"{name_of(bundle)}.json").read_text(encoding="utf-8"))
-    verdict, code = judged(bundle)
+    verdict, code = judged()[name_of(bundle)]
     assert (verdict.status, [finding.id for finding in verdict.findings]) == (expected["verdict"], expected["ids"])
     assert code == 0
 
 
 def test_no_error_and_hardly_a_warning_in_all_of_them() -> None:
-    verdicts = {name_of(bundle): judged(bundle)[0] for bundle in BUNDLES}
+    verdicts = {name: verdict for name, (verdict, _) in judged().items()}
     severities = {name: {finding.severity for finding in verdict.findings} for name, verdict in verdicts.items()}
     assert [name for name, verdict in verdicts.items() if verdict.status != "valid" or verdict.dissent] == []
     assert [name for name, found in severities.items() if Severity.ERROR in found] == []
