@@ -32,6 +32,7 @@ REPOSITORY = Path(__file__).parents[1]
 FOLDER = REPOSITORY / "tests/cases/honest-trainings"
 ENGINES = REPOSITORY / ".venv-engines/bin/python"
 _PATIENCE_S = 900
+MOST_WARNED = 0.05
 COMMON = {
     "train.steps": "6",
     "eval.every": "3",
@@ -196,27 +197,41 @@ def print_table(outcomes: list[Outcome]) -> None:
         print(f"| {' | '.join(row)} | {each.code} | {each.seconds:.0f} |")
 
 
-def main() -> None:
+def is_broken(outcomes: list[Outcome]) -> bool:
+    """Tell whether a run is not valid, or more are warned of than the budget allows."""
+    severities = [{finding["severity"] for finding in each.run["verdict"]["findings"]} for each in outcomes]
+    unlike = [each for each in outcomes if each.code or each.run["verdict"]["status"] != "valid"]
+    warned = sum("warning" in found for found in severities)
+    return bool(unlike) or any("error" in found for found in severities) or warned > MOST_WARNED * len(outcomes)
+
+
+def main() -> int:
     grid = read_grid()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", choices=[*grid, []], metavar="NAME", help="cells; all if none is named")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="cells; all if none is named")
     parser.add_argument("--keep", action="store_true", help="write the fixtures")
     parser.add_argument("--folder", type=Path, help="keep what the trainings leave there")
     given = parser.parse_args()
+    if unknown := set(given.names) - grid.keys():
+        parser.error(f"no cell is called {', '.join(sorted(unknown))}; there are {', '.join(grid)}")
     base = given.folder or Path(tempfile.mkdtemp(prefix="rlx-honest-"))
     outcomes = []
     for name in given.names or grid:
         folder = base / name
         folder.mkdir(parents=True)
-        outcomes.append(train(grid[name], folder))
+        try:
+            outcomes.append(train(grid[name], folder))
+        finally:
+            rlx(folder, "stop", "--all", "--yes", "--grace", "2")
+            subprocess.run(["tmux", "-L", f"rlx-honest-{name}", "kill-server"], capture_output=True, check=False)
         print(name, json.dumps(outcomes[-1].expected), outcomes[-1].code, round(outcomes[-1].seconds), flush=True)
         if given.keep:
             keep(outcomes[-1], folder)
-        subprocess.run(["tmux", "-L", f"rlx-honest-{folder.name}", "kill-server"], capture_output=True, check=False)
     print_table(outcomes)
     if not given.folder:
         shutil.rmtree(base)
+    return int(is_broken(outcomes))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

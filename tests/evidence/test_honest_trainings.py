@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 
 import rlx
-from benchmarks.honest_trainings import FOLDER, read_grid
+from benchmarks.honest_trainings import FOLDER, MOST_WARNED, read_grid
 from rlx.evidence import Verdict
 from rlx.plan import Severity
 from tests.cli.support import rlx_here
 from tests.recorded import place_bundle
 
 BUNDLES = sorted(FOLDER.glob("*.tar.gz"))
-MOST_WARNED = 0.05
 MOST_BYTES = 60_000
 
 
