@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rlx.evidence.run_evidence import TRAINED
 from rlx.evidence.traces import COMPOSED_ONLY, Reading, Shown, TraceInput
 from rlx.evidence.verdict import at_steps
 
@@ -72,7 +73,19 @@ def rate_reading(given: TraceInput, metric: str, rate: float | None, schedule: S
         cause = f"the engine composed a warm-up of {schedule.warm_up} steps, which no plan sets"
         words = f"the highest {metric} is {max(logged.values()):g} of {rate:g}: {cause}"
         return Reading(Shown.CONTRADICTED, words, min(logged))
-    return Reading(Shown.SHOWN, f"{metric} at {len(logged)} steps")
+    return _contradicted_by_records(given, rate, schedule) or Reading(Shown.SHOWN, f"{metric} at {len(logged)} steps")
+
+
+def _contradicted_by_records(given: TraceInput, rate: float, schedule: Schedule) -> Reading | None:
+    """Contradict a metric that shows the planned rate where the optimizer of some process stepped with another."""
+    for record in given.evidence.weights:
+        used = {sync.step: sync.rate for sync in record.syncs if sync.step and sync.rate is not None}
+        wrong = min((_wrong(given, used, rate, schedule, offset) for offset in (0, 1)), key=len)
+        if record.role == TRAINED and wrong:
+            expected = f"where the schedule gives {rate * schedule.factor(wrong[0]):g}"
+            words = f"the optimizer of {record.source} stepped with {used[wrong[0]]:g} at {at_steps(wrong)}, {expected}"
+            return Reading(Shown.CONTRADICTED, words, wrong[0])
+    return None
 
 
 def _wrong(given: TraceInput, logged: dict[int, float], rate: float, schedule: Schedule, offset: int) -> list[int]:

@@ -158,7 +158,8 @@ class WeightSync(NamedTuple):
 
     `number` counts the syncs of a process from 0; `step`: the last step that was trained before it, None where the
     process does not know. Of a trainer: `rounded`, digests of the same weights in bfloat16, () where they are no
-    float32; `moving`, the optimizer's steps since the sync before with a learning rate and a gradient above 0.
+    float32; `moving`, the optimizer's steps since the sync before with a learning rate and a gradient above 0; `rate`,
+    the learning rate of the last of its steps, None where it took none since the sync before.
     """
 
     number: int
@@ -166,6 +167,7 @@ class WeightSync(NamedTuple):
     step: int | None = None
     rounded: tuple[str, ...] = ()
     moving: int = 0
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from rlx.backends.verl.log.setting_traces import TRACES
 from rlx.backends.verl.log.training_modes import modes
 from rlx.evidence import Evidence, judge
 from rlx.evidence.modes import Mode
-from rlx.evidence.run_evidence import Restart
+from rlx.evidence.run_evidence import SERVED, TRAINED, Restart, WeightRecord, WeightSync
 from rlx.evidence.traces import KeyTrace, Setup, Shown
 from rlx.plan import Expectations, RunState
 
@@ -77,11 +77,12 @@ def traces(
     treatment: tuple[str, ...] = (),
     resumed: bool = False,
     found: Mapping[str, Any] | None = None,
+    weights: tuple[WeightRecord, ...] = (),
 ) -> dict[str, KeyTrace]:
     """Return the traces of a run by key."""
     restarts = (Restart(2, 10, "attempt 2 began at step 10"),) if resumed else ()
     verdict = judge(
-        Evidence(metrics=logged, backend="verl", restarts=restarts),
+        Evidence(metrics=logged, backend="verl", restarts=restarts, weights=weights),
         Expectations(20, (), False, None, 1, "auto", None, False),
         RunState.FINISHED,
         arm="hot",
@@ -211,6 +212,53 @@ def test_an_edited_run_is_contradicted(name: str) -> None:
     assert found[key].shown is Shown.CONTRADICTED
     assert found[key].step == step
     assert [trace.key for trace in found.values() if trace.shown is Shown.CONTRADICTED] == [key]
+
+
+COSINE = tree(**{f"{OPTIM}.lr_scheduler_type".replace(".", "__"): "cosine"})
+WARM_UP = tree(**{f"{OPTIM}.lr_warmup_steps".replace(".", "__"): 5})
+
+
+def used(rate: Callable[[int], float | None], role: str = TRAINED, worker: int = 0) -> WeightRecord:
+    """Return the record of a process whose optimizer stepped with these rates; its weights move at each step."""
+    syncs = [WeightSync(step, (f"{step:016x}",), step, moving=int(step > 0)) for step in (0, *STEPS)]
+    rated = tuple(sync._replace(rate=rate(sync.number)) if sync.number else sync for sync in syncs)
+    name = ("model.norm.weight",)
+    return WeightRecord(role, f"weights-{role}-{worker}", names=name, dtypes=("float32",), syncs=rated)
+
+
+STEPPED_OTHERWISE: dict[str, tuple[Metrics, Tree, tuple[WeightRecord, ...], int]] = {
+    "half of the rate from step 2 on": (metrics(), tree(), (used(lambda step: 2e-4 if step < 2 else 1e-4),), 2),
+    "the rate of the other arm": (metrics(), tree(), (used(lambda _: 4e-4),), 1),
+    "no rate at one step": (metrics(), tree(), (used(lambda step: 0.0 if step == 7 else 2e-4),), 7),
+    "a decay that no schedule has": (metrics(), tree(), (used(lambda step: cosine(step - 1)),), 2),
+    "a constant rate below a cosine": (metrics(actor__lr=cosine), COSINE, (used(lambda _: 2e-4),), 2),
+    "one of two workers": (metrics(), tree(), (used(lambda _: 2e-4), used(lambda _: 1e-3, worker=1)), 1),
+}
+
+
+@pytest.mark.parametrize("name", STEPPED_OTHERWISE)
+def test_an_optimizer_that_steps_otherwise_than_its_metric_is_contradicted(name: str) -> None:
+    logged, configuration, weights, step = STEPPED_OTHERWISE[name]
+    found = traces(logged, configuration, weights=weights)[LR]
+    assert (found.shown, found.step) == (Shown.CONTRADICTED, step)
+
+
+STEPPED_AS_PLANNED: dict[str, tuple[Metrics, Tree, tuple[WeightRecord, ...]]] = {
+    "constant": (metrics(), tree(), (used(lambda _: 2e-4), used(lambda _: None, SERVED))),
+    "cosine, logged after the step": (metrics(actor__lr=cosine), COSINE, (used(lambda step: cosine(step - 1)),)),
+    "warm-up": (
+        metrics(actor__lr=lambda step: 2e-4 * min(1, step / 5)),
+        WARM_UP,
+        (used(lambda step: 2e-4 * min(1, (step - 1) / 5)),),
+    ),
+    "steps without an update": (metrics(), tree(), (used(lambda step: None if step % 3 else 2e-4),)),
+}
+
+
+@pytest.mark.parametrize("name", STEPPED_AS_PLANNED)
+def test_an_optimizer_that_steps_as_planned_contradicts_nothing(name: str) -> None:
+    logged, configuration, weights = STEPPED_AS_PLANNED[name]
+    assert traces(logged, configuration, weights=weights)[LR].shown is Shown.SHOWN
 
 
 @pytest.mark.parametrize(

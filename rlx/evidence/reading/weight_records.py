@@ -5,6 +5,7 @@ Lines are numbered as those of the noise records are. Source: rlx/payload/rlx_we
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rlx.evidence.reading.noise_records import WEIGHTS, Document, documents_in, 
 from rlx.evidence.reading.run_files import is_count
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
 
-RULES = "weight records 1"
+RULES = "weight records 2"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_TENSORS = 64
 
@@ -66,7 +67,14 @@ def _syncs(documents: Sequence[Document], tensors: int) -> Iterator[WeightSync]:
                 _count(document.get("step")),
                 rounded if len(rounded) == tensors else (),
                 _count(document.get("moving")) or 0,
+                _rate(document) if _count(document.get("updates")) else None,
             )
+
+
+def _rate(document: Document) -> float | None:
+    value = document.get("lr")
+    is_rate = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_rate else None
 
 
 def _shapes(value: Any, tensors: int) -> tuple[tuple[int, ...], ...]:
