@@ -1,4 +1,4 @@
-"""Real trainings with records of their weights: sound ones, an optimizer of nothing, a sync that sends nothing."""
+"""Real trainings with records of their weights: sound ones, and ones that plug-ins of the engine itself break."""
 
 from __future__ import annotations
 
@@ -89,6 +89,32 @@ def test_a_sync_that_sends_nothing(new_laptop: Callable[[], Laptop]) -> None:
 def test_an_optimizer_of_nothing(new_laptop: Callable[[], Laptop]) -> None:
     row = trained(new_laptop(), plugged("optimizer_of_nothing"), code=14)
     assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX790"]), row
+
+
+def test_a_learning_rate_that_is_overwritten(new_laptop: Callable[[], Laptop]) -> None:
+    row = trained(new_laptop(), plugged("learning_rate_overwritten"), code=14)
+    assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX646"]), row
+
+
+def test_a_learning_rate_that_is_overwritten_behind_its_metric(new_laptop: Callable[[], Laptop]) -> None:
+    row = trained(new_laptop(), plugged("learning_rate_overwritten_unlogged"), code=14)
+    assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX646"]), row
+
+
+@pytest.mark.skipif(not TRL.exists(), reason="needs the environment with TRL: make engines")
+def test_a_seed_that_trl_ignores(new_laptop: Callable[[], Laptop]) -> None:
+    laptop, reward = new_laptop(), SABOTAGE / "trl_seed_that_is_ignored.py"
+    long = {"train.steps": "10", "eval.every": "5"}  # of fewer steps no two runs are called one
+    settings = SETTINGS | long | {"backend.python": str(TRL), "reward.path": str(reward)}
+    sets = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    recipe = str(REPOSITORY / "recipes/tiny-trl.yaml")
+    arms = ("--arm", "all", "--seed", "1", "2")
+    runs = laptop.rlx("launch", recipe, "--host", "local", *arms, *sets).stdout.split()
+    laptop.rlx("wait", *runs, timeout_s=PATIENCE_S)
+    document = json.loads(laptop.rlx("compare", "baseline", "aqn", "--json", code=14).stdout)
+    (contrast,) = document["contrasts"]
+    assert (contrast["test"], contrast["p_value"]) == (None, None), contrast
+    assert "RLX929" in {finding["id"] for finding in contrast["findings"]}, contrast["findings"]
 
 
 @pytest.mark.skipif(not TRL.exists(), reason="needs the environment with TRL: make engines")
