@@ -73,8 +73,9 @@ def _syncs(documents: Sequence[Document], tensors: int) -> Iterator[WeightSync]:
 
 def _rate(document: Document) -> float | None:
     value = document.get("lr")
-    is_rate = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_rate else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+        return float(value)
+    return None
 
 
 def _shapes(value: Any, tensors: int) -> tuple[tuple[int, ...], ...]:
