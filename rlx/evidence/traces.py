@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from rlx.evidence.modes import ALL_MODES, Mode, named, setting
@@ -59,7 +60,7 @@ class Setup:
 UNKNOWN_SETUP = Setup()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TraceInput:
     """A run as a trace reads it."""
 
@@ -96,7 +97,7 @@ class TraceInput:
         """Tell whether any step was logged."""
         return self.evidence.last_step > 0
 
-    @property
+    @cached_property
     def rounding(self) -> float:
         """Half a unit of the last decimal that the log prints; 0 where it prints all of them."""
         values = self.evidence.metrics.get(self.evidence.last_step, {}).values()
