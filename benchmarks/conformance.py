@@ -1,7 +1,7 @@
 """Hold public launches against their recipes: what is lost of their keys, and what differs, each with its reason.
 
 python -m benchmarks.conformance              print the tables; exit 1 where a bound is broken
-python -m benchmarks.conformance --write      put them into docs/conformance.md, and into docs/zh/conformance.md
+python -m benchmarks.conformance --write      put them into docs/dev/conformance.md
 python -m benchmarks.conformance --compose    also let Hydra compose each, with the configuration of its version
 """
 
@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page_tables import out_of_date, row, said
+from benchmarks.page_tables import out_of_date, row
 from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
@@ -25,7 +25,7 @@ from rlx.yaml_reader.hydra_words import read_word
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "tests/cases/conformance"
-PAGE = "conformance"
+PAGE = "dev/conformance"
 # Of a launch's keys, so many per cent may differ, or so many of a short one.
 MOST_PERCENT, MOST_OF_A_SHORT_ONE = 15, 5
 # Versions whose configuration is in a wheel; the DAPO recipe's own is in no package.
@@ -140,22 +140,22 @@ def composed(launch: Launch) -> str:
     return ""
 
 
-def tables(found: Sequence[Launch], language: str) -> dict[str, str]:
-    return {name: make(found, language) for name, make in _TABLES.items()}
+def tables(found: Sequence[Launch]) -> dict[str, str]:
+    return {name: make(found) for name, make in _TABLES.items()}
 
 
-def _totals(found: Sequence[Launch], language: str) -> str:
+def _totals(found: Sequence[Launch]) -> str:
     taken = [launch for launch in found if launch.imported]
     groups = dict.fromkeys((launch.repository, launch.commit) for launch in taken)
     rows = [
         row(*group, *_sums([each for each in taken if (each.repository, each.commit) == group])) for group in groups
     ]
-    last = row(said(PAGE, "all", language), "", *_sums(taken))
-    return "\n".join([*_head(("repository", "commit", "launches", *_COUNTED), language), *rows, last])
+    last = row("all", "", *_sums(taken))
+    return "\n".join([*_head(("repository", "commit", "launches", *_COUNTED)), *rows, last])
 
 
-def _head(names: Sequence[str], language: str) -> tuple[str, str]:
-    return row(*(said(PAGE, name, language) for name in names)), "|" + "---|" * len(names)
+def _head(names: Sequence[str]) -> tuple[str, str]:
+    return row(*names), "|" + "---|" * len(names)
 
 
 def _sums(group: Sequence[Launch]) -> list[int]:
@@ -170,14 +170,14 @@ _COUNTED: dict[str, Callable[[Launch], Sequence[KeyFate]]] = {
 }
 
 
-def _reasons(found: Sequence[Launch], language: str) -> str:
+def _reasons(found: Sequence[Launch]) -> str:
     counted = Counter((fate.key.lstrip("+~"), fate.reason) for each in found for fate in each.differing)
-    rows = [row(f"`{key}`", number, said(PAGE, reason, language)) for (key, reason), number in counted.most_common()]
-    return "\n".join([*_head(("key", "launches", "reason"), language), *rows])
+    rows = [row(f"`{key}`", number, reason) for (key, reason), number in counted.most_common()]
+    return "\n".join([*_head(("key", "launches", "reason")), *rows])
 
 
-def _rows(found: Sequence[Launch], language: str) -> str:
-    head = _head(("launch", "verl", *_COUNTED), language)
+def _rows(found: Sequence[Launch]) -> str:
+    head = _head(("launch", "verl", *_COUNTED))
     return "\n".join([*head, *(_row(each) for each in found if each.imported)])
 
 
@@ -195,9 +195,9 @@ _TABLES = {"totals": _totals, "reasons": _reasons, "launches": _rows}
 def main(arguments: Sequence[str]) -> int:
     found = [*launches()]
     if "--write" in arguments:
-        out_of_date(PAGE, lambda language: tables(found, language), write=True)
+        out_of_date(PAGE, lambda _: tables(found), write=True)
     else:
-        print("\n\n".join(tables(found, "en").values()))
+        print("\n\n".join(tables(found).values()))
     for words, number in Counter(each.refusal for each in found if each.imported is None).items():
         print(f"refused by name: {number} launches: {words}")
     broken = [each for each in found if each.imported and not each.is_within_bounds]

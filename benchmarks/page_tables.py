@@ -1,7 +1,8 @@
 """Put the tables of a benchmark into its page of the documentation, in both languages.
 
 A table NAME stands between `<!-- NAME -->` and `<!-- end of NAME -->`. The Chinese of its texts is in
-benchmarks/chinese/PAGE.toml, English = Chinese, so that a text that changes asks for its Chinese anew.
+benchmarks/chinese/PAGE.toml, English = Chinese, so that a text that changes asks for its Chinese anew. Pages for
+contributors, below docs/dev/, are in English only.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ Tables = Callable[[str], Mapping[str, str]]
 
 def page_of(name: str, language: str) -> Path:
     return DOCS / ("" if language == "en" else language) / f"{name}.md"
+
+
+def languages_of(page: str) -> tuple[str, ...]:
+    return ("en",) if page.startswith("dev/") else LANGUAGES
 
 
 def said(page: str, text: str, language: str) -> str:
@@ -54,7 +59,7 @@ def with_tables(text: str, tables: Mapping[str, str]) -> str:
 
 def out_of_date(page: str, tables: Tables, *, write: bool = False) -> list[Path]:
     """The files of the page that have other tables; with `write` they get these."""
-    pages = {page_of(page, language): tables(language) for language in LANGUAGES}
+    pages = {page_of(page, language): tables(language) for language in languages_of(page)}
     old = {path: path.read_text(encoding="utf-8") for path in pages}
     new = {path: with_tables(old[path], made) for path, made in pages.items()}
     stale = [path for path in pages if new[path] != old[path]]

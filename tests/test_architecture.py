@@ -111,3 +111,18 @@ def test_docstrings_of_modules_are_no_riddles() -> None:
     texts = {name: ast.get_docstring(tree) for name, tree in python_modules(PACKAGE)}
     assert [name for name, text in texts.items() if not text] == []
     assert {name: text.splitlines()[0] for name, text in texts.items() if text and RIDDLE.match(text)} == {}
+
+
+def test_pages_that_code_and_recipes_name_exist() -> None:
+    """`rlx explain`, messages and comments name them by path; docs/zh/features/ is that of MindSpeed-RL."""
+    files = [
+        path for folder in ("rlx", "recipes", "website", "benchmarks") for path in (REPOSITORY / folder).rglob("*")
+    ]
+    texts = [path for path in files if path.suffix in {".py", ".toml", ".sh", ".yaml", ".j2"}]
+    named = {
+        (str(path.relative_to(REPOSITORY)), name)
+        for path in texts
+        for name in re.findall(r"(?<![\w/-])docs/(?!zh/features/)[\w/-]+\.md", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20
+    assert [each for each in sorted(named) if not (REPOSITORY / each[1]).exists()] == []

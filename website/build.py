@@ -89,7 +89,7 @@ def _place(file: Path, language: str) -> str:
     chinese = inside.startswith("zh/")
     if file.suffix != ".md":
         return inside
-    name = inside.removeprefix("zh/")
+    name = file.name
     if chinese == (language == "zh"):
         return name
     return ("zh/" if chinese else "../") + name.removesuffix(".md") + ".html"

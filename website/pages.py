@@ -12,9 +12,9 @@ _TITLE = re.compile(r"^# (.+)$", re.M)
 
 
 def written(language: str) -> dict[str, Path]:
-    """All pages that people wrote in that language, by name."""
-    folder = DOCS if language == "en" else DOCS / language
-    return {page.stem: page for page in sorted(folder.glob("*.md"))}
+    """Return all pages that people wrote in that language, by name; those for contributors are in English only."""
+    folders = (DOCS, DOCS / "dev") if language == "en" else (DOCS / language,)
+    return {page.stem: page for folder in folders for page in sorted(folder.glob("*.md"))}
 
 
 def title(page: Path) -> str:

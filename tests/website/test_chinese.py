@@ -67,7 +67,8 @@ def test_a_page_links_to_the_same_places_in_its_own_language(name: str) -> None:
 
 def places(name: str, language: dict[str, Path]) -> set[tuple[str, int | None]]:
     """The pages and files that a page links to, but itself, and the headings there by their numbers."""
-    page, names = language[name], {path: name for name, path in language.items()}
+    # A page for contributors is in English only.
+    page, names = language[name], {path: name for name, path in {**ENGLISH, **language}.items()}
     found = set()
     for target in LINK.findall(text(page)):
         path, _, heading = target.partition("#")
