@@ -21,7 +21,7 @@ from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_f
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
 from rlx.recipe.source import Source
-from rlx.yaml_reader.hydra_words import read_word
+from rlx.yaml_reader.hydra import read_word
 
 REPOSITORY = Path(__file__).parent.parent
 FOLDER = REPOSITORY / "tests/cases/conformance"

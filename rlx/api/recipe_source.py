@@ -117,7 +117,7 @@ def _safe(found: FoundLaunch) -> FoundLaunch:
 
 def _tree(text: str, name: str) -> Mapping[str, Any]:
     from rlx.yaml_reader.hydra import read_hydra
-    from rlx.yaml_reader.yaml_nodes import YamlError
+    from rlx.yaml_reader.reader import YamlError
 
     try:
         tree = read_hydra(text)

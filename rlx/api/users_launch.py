@@ -166,7 +166,7 @@ class _Reading:
 
     def _word(self, word: Word) -> None:
         from rlx.shell_reader import Variable
-        from rlx.yaml_reader.hydra_words import read_word
+        from rlx.yaml_reader.hydra import read_word
 
         pair = read_word(word.text(lambda name: f"${{oc.env:{name}}}"))
         if pair is None:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from rlx.compare.difference_areas import CONFIG, TRAINING_DATA, Area, area_of
-from rlx.yaml_reader.hydra_words import bare_key, bare_leaves
+from rlx.yaml_reader.hydra import bare_key, bare_leaves
 
 # Labels, reasons and trackers: they change nothing in the run.
 COSMETIC = frozenset({"version", "name", "extends", "arms", "control", "waive", "track"})

@@ -23,7 +23,7 @@ from rlx.compare.difference_areas import (
 from rlx.evidence import JudgedRun
 from rlx.plan import RunState
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
-from rlx.yaml_reader.hydra_words import bare_key, read_words
+from rlx.yaml_reader.hydra import bare_key, read_words
 
 _PACKAGE = "package "
 _FACTS = {

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlx.recipe.load import RecipeFile, ResolvedRecipe
-from rlx.yaml_reader.scalars import plain_value
+from rlx.yaml_reader.reader import plain_value
 
 # Text that needs no quotes, neither for the safe reader nor for other YAML tools.
 _BARE = re.compile(r"[A-Za-z/][\w./-]*|~/[\w./-]*")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlx.recipe.problems import SourceLocation
-from rlx.yaml_reader.scalars import Scalar
+from rlx.yaml_reader.reader import Scalar
 
 Path = tuple[str | int, ...]
 

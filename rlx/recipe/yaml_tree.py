@@ -8,9 +8,7 @@ from rlx.recipe.problems import YAML, Problem, RecipeError, SourceLocation, refu
 from rlx.recipe.source import Source
 from rlx.recipe.tree import Node
 from rlx.recipe.yaml_errors import explain
-from rlx.yaml_reader.reader import YamlForm, compose
-from rlx.yaml_reader.scalars import plain_value
-from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
+from rlx.yaml_reader.reader import YamlError, YamlForm, YamlNode, YamlProblem, compose, plain_value
 
 FORM = YamlForm(
     what="recipe",

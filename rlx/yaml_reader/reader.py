@@ -1,30 +1,87 @@
-"""Composes YAML text within limits: no tags, no aliases, no merge keys, no duplicate keys, no bombs.
+"""Read YAML text within limits: no tags, no aliases, no merge keys, no duplicate keys, no bombs.
 
-Works on the parser's events and stops at the first one over a limit, so that a hostile file costs neither time nor
-memory. PyYAML's own loaders keep the last of two equal keys, expand aliases, and follow nesting until the stack ends.
+The composer works on the parser's events and stops at the first one over a limit, so that a hostile file costs neither
+time nor memory. PyYAML's own loaders keep the last of two equal keys, expand aliases, and follow nesting until the
+stack ends.
 The library is imported when there is a text to read: `rlx status` on this machine needs none.
+
+Unquoted words follow YAML 1.2's core rules, so that `5e-7` is a number and `no` is a word. PyYAML follows YAML 1.1,
+where `5e-7` is text, `no` is false, `010` is 8 and `1:30` is 90. What the two read as different *numbers* is refused;
+what YAML 1.1 would turn from a word into something else (`no`, `1:30`, a date) stays the word.
+Source: yaml.org/spec/1.2.2, chapter 10.3; yaml.org/type/int.html and float.html for 1.1.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from rlx.yaml_reader.scalars import Scalar
-from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
 
 if TYPE_CHECKING:
     from yaml import YAMLError
 
+Scalar = str | int | float | bool | None
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-# Python holds so the bytes of an argument that are no UTF-8.
+# Python represents the bytes of an argument that are no UTF-8 like this.
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_WORDS: dict[str, Scalar] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_REAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_AMBIGUOUS = re.compile(r"[-+]?0[0-9]+|[-+]?0[xob][0-9a-fA-F_]+|[-+]?[0-9][0-9_]*_[0-9_.]*(?:[eE][-+]?[0-9]+)?")
+_NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_WORD_LIMIT = 100
+_DIGIT_LIMIT = 18  # fits in 64 bits, and keeps int() from meeting thousands of digits
+
+
+@dataclass(frozen=True, slots=True)
+class YamlNode:
+    """A value and the marks (line and column from 0, index) at which it begins and ends.
+
+    `value` is a scalar, the nodes of a list, or the pairs of nodes of a map, as `id` says: scalar, sequence, mapping.
+    """
+
+    id: str
+    value: Any
+    start_mark: Any
+    end_mark: Any
+    is_plain: bool = False
+    flow_style: bool = False
+
+    @property
+    def line(self) -> int:
+        """Return the line at which it begins, from 1."""
+        return int(self.start_mark.line) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class YamlProblem:
+    """One thing that is wrong, in a line counted from 1. `key` is dotted, empty where no key is concerned."""
+
+    line: int
+    key: str
+    text: str
+
+    def __str__(self) -> str:
+        """Return `line: key: text`, to follow the name of a file."""
+        return ": ".join(part for part in (str(self.line), self.key, self.text) if part)
+
+
+class YamlError(Exception):
+    """A text that cannot be read: `problems` are those found on the way, of which the last one stopped the reading."""
+
+    def __init__(self, problems: Iterable[YamlProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems[-1].text)
 
 
 def _in_words_of_libyaml(error: Any, _text: str) -> tuple[int, str]:
-    """libyaml names the line at which it gave up, and where the value began that it could not end."""
+    """Return what libyaml says: the line at which it gave up, and where the value began that it could not end."""
     mark, begun = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
     since = f" ({error.context} that begins in line {begun.line + 1})" if begun and mark else ""
     return (mark.line + 1 if mark else 1), f"{getattr(error, 'problem', None) or 'is no YAML text'}{since}"
@@ -79,7 +136,7 @@ def _too_deep(form: YamlForm) -> str:
 
 
 class _Composer:
-    """Builds nodes from parser events by recursive descent. `problems` are those that do not stop the reading."""
+    """Build nodes from parser events by recursive descent. `problems` are those that do not stop the reading."""
 
     def __init__(self, events: Iterator[Any], form: YamlForm) -> None:
         self._events = events
@@ -173,7 +230,44 @@ def _is(event: Any, kind: str) -> bool:
 
 
 def text_value(text: str) -> str:
-    """The text itself. Raises ValueError for a control character: no value of a file needs one."""
+    """Return the text itself. Raises ValueError for a control character: no value of a file needs one."""
     if control := _CONTROL.search(text):
         raise ValueError(f"contains the control character U+{ord(control[0]):04X}")
     return text
+
+
+def plain_value(word: str) -> Scalar:
+    """Return the value of an unquoted word. Raises ValueError with the reason for a number that cannot be trusted."""
+    if word in _WORDS:
+        return _WORDS[word]
+    if len(word) > _WORD_LIMIT:
+        # No number is that long, and the patterns below need quadratic time for what nearly is one.
+        if not word.strip("0123456789+-._eE"):
+            raise ValueError(f"{_short(word)} is too long for a number; quote it if it is text")
+        return word
+    if _AMBIGUOUS.fullmatch(word):
+        raise ValueError(
+            f"{_short(word)} is not the same number for every YAML reader; write plain digits, or quote the text"
+        )
+    if _NOT_FINITE.fullmatch(word):
+        raise ValueError(f"{word} is no finite number; write the number, or quote the text")
+    if _WHOLE.fullmatch(word):
+        return _whole(word)
+    return _real(word) if _REAL.fullmatch(word) else word
+
+
+def _whole(word: str) -> int:
+    if len(word.lstrip("+-")) > _DIGIT_LIMIT:
+        raise ValueError(f"{_short(word)} has more than {_DIGIT_LIMIT} digits; quote it if it is text")
+    return int(word)
+
+
+def _real(word: str) -> float:
+    value = float(word)
+    if value in (float("inf"), float("-inf")):
+        raise ValueError(f"{_short(word)} is too large for a number; quote it if it is text")
+    return value
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 40 else f"{word[:37]}…"

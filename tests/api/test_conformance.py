@@ -9,7 +9,7 @@ import pytest
 from benchmarks.conformance import PAGE, Launch, composed, launches, tables
 from benchmarks.page_tables import out_of_date
 from rlx.plan import Severity
-from rlx.yaml_reader.hydra_words import read_word
+from rlx.yaml_reader.hydra import read_word
 
 LAUNCHES = tuple(launches())
 # One of each engine and version for NPUs, composed by the real Hydra.

@@ -23,8 +23,7 @@ from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.plan import RunState, to_jsonable
 from rlx.plan.lineage import Lineage
 from rlx.plan.run_dir import COMPOSED_FILE, LINEAGE_FILE
-from rlx.yaml_reader.hydra import read_hydra
-from rlx.yaml_reader.hydra_words import read_words
+from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.backends.test_hydra_values import VALUES
 from tests.cli.support import rlx
 from tests.conftest import CASES

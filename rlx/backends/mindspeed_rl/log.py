@@ -14,7 +14,7 @@ from rlx.evidence.log_grammar import KnownHangs, LineForm, LineSays, LogGrammar,
 from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import Progress
 from rlx.evidence.traces import RECORDED
-from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
+from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
 _ITERATION_HEAD = re.compile(r"iteration:\s+(\d{1,12})\s*/\s*(\d{1,12})\s*\|\s")
 

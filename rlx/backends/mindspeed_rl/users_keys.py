@@ -27,7 +27,7 @@ from rlx.backends.shared.users_keys import (
     truth,
     whole,
 )
-from rlx.yaml_reader.hydra_words import bare_key
+from rlx.yaml_reader.hydra import bare_key
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -14,7 +14,7 @@ from rlx.evidence.learning_rates import Schedule, constant, cosine, linear, rate
 from rlx.evidence.modes import ALL_MODES, Mode, setting
 from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
 from rlx.evidence.verdict import at_steps
-from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
+from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
 _LEARNING_RATE, _KL, _LONGEST = "learning_rate", "kl", "completions/max_length"
 _SAME_NAMES = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.rules.reward import PASSED
 from rlx.preflight.wanted import BackendHost, DataFile, Flaw, data_files
-from rlx.yaml_reader.hydra_words import bare_leaves
+from rlx.yaml_reader.hydra import bare_leaves
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

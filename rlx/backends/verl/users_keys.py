@@ -40,7 +40,7 @@ from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
 from rlx.backends.verl.trainers import DAPO, MAIN_PPO, trainer_of_program
 from rlx.errors import UsageError
-from rlx.yaml_reader.hydra_words import bare_key
+from rlx.yaml_reader.hydra import bare_key
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

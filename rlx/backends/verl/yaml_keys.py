@@ -10,7 +10,7 @@ from typing import Any
 from rlx.errors import UsageError
 from rlx.local_files import read_text
 from rlx.yaml_reader.hydra import MOST_BYTES, read_hydra
-from rlx.yaml_reader.yaml_nodes import YamlError
+from rlx.yaml_reader.reader import YamlError
 
 _MOST_KEYS = 100_000
 HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"

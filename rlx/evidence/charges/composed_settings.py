@@ -15,8 +15,7 @@ from typing import Any
 
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.verdict import Charge, invalid
-from rlx.yaml_reader.hydra import read_scalar
-from rlx.yaml_reader.hydra_words import REMOVED, bare_key
+from rlx.yaml_reader.hydra import REMOVED, bare_key, read_scalar
 
 _SHOWN = 3
 _LONGEST = 60

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.evidence.grammars import grammars
-from rlx.yaml_reader.hydra_words import REMOVED, bare_leaves
+from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
 MODEL_DTYPE = "model.dtype"
 _OWN_REWARD = "reward.path"

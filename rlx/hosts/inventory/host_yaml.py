@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from rlx.errors import UsageError
 from rlx.secret_text import mask
-from rlx.yaml_reader.reader import YamlForm, compose, text_value
-from rlx.yaml_reader.yaml_nodes import YamlError, YamlNode, YamlProblem
+from rlx.yaml_reader.reader import YamlError, YamlForm, YamlNode, YamlProblem, compose, text_value
 
 _SHOWN_PROBLEMS = 20
 _NOTHING = ("", "~", "null", "Null", "NULL")

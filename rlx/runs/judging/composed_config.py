@@ -79,7 +79,7 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 def _parse(text: bytes) -> Any:
     """Parse each text once: several checks ask for the same one, and runs of one experiment often share it."""
     from rlx.yaml_reader.hydra import read_hydra
-    from rlx.yaml_reader.yaml_nodes import YamlError
+    from rlx.yaml_reader.reader import YamlError
 
     try:
         return read_hydra(text.decode("utf-8"))

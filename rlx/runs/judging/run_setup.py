@@ -15,7 +15,7 @@ from rlx.plan import LaunchPlan
 from rlx.plan.run_dir import COMPOSED_FILE, PROVENANCE_FILE
 from rlx.runs.judging.composed_config import composed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.yaml_reader.hydra_words import bare_key
+from rlx.yaml_reader.hydra import bare_key
 
 _MOST_PROVENANCE = 64 << 20
 

@@ -21,7 +21,7 @@ from rlx.backends.verl.log.training_modes import modes
 from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 from rlx.payload.replayed_graders import BOXED, GSM8K
-from rlx.yaml_reader.hydra_words import read_words
+from rlx.yaml_reader.hydra import read_words
 
 GRAMMAR = LogGrammar(
     title="verl",
