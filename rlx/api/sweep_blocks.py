@@ -119,7 +119,7 @@ class PlannedBlock:
 
 def _as_sent(host: SweepHost, recipes: Sequence[ResolvedRecipe], own: Sequence[LaunchPlan]) -> list[LaunchPlan]:
     """The plans with the recipe as it was launched, where the new ones name the files that were unpacked for them."""
-    from rlx.plan.checked import seal
+    from rlx.plan.launch_plan import seal
 
     return [_restored(draft.plan, before, seal) for draft, before in zip(host.drafts(recipes), own, strict=True)]
 

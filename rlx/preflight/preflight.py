@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import ExitCode
 from rlx.plan import Finding, LaunchPlan, Severity
-from rlx.plan.checked import seal
+from rlx.plan.launch_plan import seal
 from rlx.preflight.script_lines import script_findings
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ def test_the_order_of_another_experiment_is_another() -> None:
 
 
 def test_a_plan_is_sealed_with_its_registration() -> None:
-    from rlx.plan.checked import is_sealed, seal
+    from rlx.plan.launch_plan import is_sealed, seal
 
     plan = seal(replace(toy_plan("true"), registration=ASKED))
     assert is_sealed(plan)

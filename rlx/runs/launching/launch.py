@@ -22,7 +22,7 @@ from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.payload.mask_secrets import SHORTEST, SHORTEST_NUMBER
 from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
-from rlx.plan.checked import is_sealed
+from rlx.plan.launch_plan import is_sealed
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch

@@ -12,6 +12,7 @@ import tarfile
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,10 @@ def plan(arm: str, text: str) -> Any:
 
 
 def sealed(made: Any) -> Any:
-    """The plan as its version launches it: 0.1.0 had no seal."""
-    if find_spec("rlx.plan.checked") is None:
-        return made
-    from rlx.plan.checked import seal
-
-    return seal(made)
+    """Return the plan as its version launches it: 0.1.0 had no seal, and 0.2 kept it in a module of its own."""
+    home = "rlx.plan.checked" if find_spec("rlx.plan.checked") else "rlx.plan.launch_plan"
+    seal = getattr(import_module(home), "seal", None)
+    return seal(made) if seal else made
 
 
 def asked_plans() -> list[Any]:

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+LOST = "lost"
+MACHINE_CAUSES = frozenset(
+    f"RLX{number}" for number in (590, 591, 592, 805, 806, 809, 813, 877, 880, 956, 960, 961, 967, 968)
+)
 _LONGEST = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """The files below a run's folder of checkpoints, by their paths in it.
+
+    `sizes` in bytes; `tails`: the last 22 bytes of some in hexadecimal; `texts`: the words of small files beside the
+    checkpoints.
+    """
+
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    tails: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A checkpoint: its `folder` and its step. `lacks`: why no run may go on from it; empty if it is whole."""
+
+    step: int
+    folder: str
+    lacks: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,89 @@
+"""Describe what a finished run must show: steps, validations, noise, weights. A verdict checks the run against this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rlx.plan.expected_noise import NoisePromise, NoiseSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class Expectations:
+    """The promises of a recipe about its run. A verdict is the log held against this, and nothing else.
+
+    `metric` is a full metric name or "auto": the val-core key that the log shows. `noise` is None for an arm in which
+    no noise may occur. `reports_probability_gap`: the back-end logs the gap between rollout and actor.
+    `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
+    itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
+    `watch`: by what an arm without noise must show that it has none; None where nothing looks.
+    `batches`: of the data that a step may take, where the trainer takes several and logs how many; None elsewhere.
+    `weights`: what the run records of the weights that it trains and generates with; None: nothing.
+    `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
+    """
+
+    total_steps: int | None
+    validation_steps: tuple[int, ...]
+    last_step_validated: bool
+    validation_items: int | None
+    validation_samples: int
+    metric: str
+    noise: NoiseSchedule | None
+    reports_probability_gap: bool
+    witness: str = ""
+    correction: Correction | None = None
+    watch: NoisePromise | None = None
+    is_read: bool = False
+    batches: BatchesAStep | None = None
+    weights: WeightPromise | None = None
+
+    @property
+    def reports_witness(self) -> bool:
+        """Tell whether the log shows the noise a second time, by the gap or by what stands in for it."""
+        return self.reports_probability_gap or bool(self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchesAStep:
+    """From `least` to `most`, both included; `most` is None where the trainer has no limit."""
+
+    least: int = 1
+    most: int | None = None
+
+    def __contains__(self, batches: float) -> bool:
+        return self.least <= batches and (self.most is None or batches <= self.most)
+
+    def __str__(self) -> str:
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """`weights`, `rejection`: the kind and its threshold, as `token 2.0`; empty where there is none.
+
+    `bypass`: the rollout's probabilities stand in for those of the actor before the update. Two runs with equal
+    values treat equal samples alike.
+    """
+
+    weights: str = ""
+    rejection: str = ""
+    bypass: bool = False
+
+    def __str__(self) -> str:
+        parts = (
+            self.weights and f"importance weights by {self.weights}",
+            self.rejection and f"rejection {self.rejection}",
+            "bypass" if self.bypass else "",
+        )
+        return ", ".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class WeightPromise:
+    """`trainers` and `engines`: how many processes record; 0: not known.
+
+    `syncs_each_step`: the weights are sent once before the training and once after each of its steps.
+    """
+
+    trainers: int
+    engines: int
+    syncs_each_step: bool = True

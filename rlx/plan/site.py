@@ -1,0 +1,101 @@
+"""Describe where a run goes: the machine, the folders and the container there, and the scheduler that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+DEFAULT_LEASES = "/var/tmp/rlx-leases"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A machine that rlx can run commands on.
+
+    `host` is what people call it. `destination` is what ssh is given to get there; None is this machine. `via` names
+    the transport: openssh or paramiko. `inside` is a container of that machine, for runs whose files lie in the
+    container's own file system because host and container share no folder; commands then run in it.
+    """
+
+    host: str = "local"
+    destination: str | None = None
+    via: str = "openssh"
+    inside: str | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """The files are this machine's: they can be opened."""
+        return self.destination is None and self.inside is None
+
+
+LOCAL = Place()
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The scheduler that decides when and on which node a run starts, and what the host's entry says of it.
+
+    `scheduler` is its name in rlx/schedulers/registry.py, and the key of the entry; `settings` are its own, as JSON.
+    """
+
+    scheduler: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
+
+    Without `keep` the container ends some minutes after its last run, and is removed; one that a job makes
+    ends with it. `user` is as `docker run` takes it; None is the image's own, and in a job's container who submits it.
+    """
+
+    name: str
+    keep: bool = True
+    mounts: tuple[str, ...] = ()
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The place where a run goes.
+
+    `root` is the folder of the runs as `place` writes it; it may start with `~`, which is the home directory there.
+    With a `container` (as people call it; `container_id` is the full id that was found), the command runs in it, and
+    `container_root` is the same folder as the container sees it; None where the runs lie inside it (`place.inside`);
+    `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for everybody on that
+    host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
+    variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
+    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
+    `batch`, the host is a login node, and its scheduler decides when and on which node a run starts; with a
+    `job_image`, each job makes a container of it there, and what is in that is seen on a node only.
+    """
+
+    place: Place = LOCAL
+    container: str | None = None
+    container_id: str | None = None
+    image: str | None = None
+    root: str = "~/rlx"
+    container_root: str | None = None
+    leases: str = DEFAULT_LEASES
+    setup: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    proxies: Mapping[str, str] = field(default_factory=dict)
+    path_prefix: tuple[str, ...] = ()
+    address: str | None = None
+    batch: Batch | None = None
+    job_image: Image | None = None
+
+    @staticmethod
+    def upgraded(written: dict[str, Any]) -> dict[str, Any]:
+        """Return what an earlier version wrote in the form of now: Slurm's settings stood under a key of their own."""
+        if "slurm" not in written:
+            return written
+        slurm = written["slurm"]
+        rest = {name: value for name, value in written.items() if name != "slurm"}
+        return rest if slurm is None else {"batch": {"scheduler": "slurm", "settings": slurm}, **rest}
+
+    @property
+    def host(self) -> str:
+        return self.place.host
