@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.plan import RunState
-from rlx.plan.further_attempt import LOST
+from rlx.plan.attempt_lineage import LOST
 
 if TYPE_CHECKING:
     from rlx.api.telling import Tell

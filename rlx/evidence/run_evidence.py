@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.usage_file import MemoryKills
 from rlx.plan import NoiseProcess
-from rlx.plan.further_attempt import Lineage
+from rlx.plan.attempt_lineage import Lineage
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"

@@ -1,4 +1,9 @@
-"""Promise what will run: immutable values without I/O. Imports nothing of rlx but `rlx.errors`."""
+"""Describe what will run, and what the run must show, as immutable values without I/O.
+
+It knows the plan, the expectations, the findings, the registration of an experiment and the names in a run directory.
+It knows no back-end, no host and no file format but its own JSON; it imports `rlx.errors`, `rlx.findings` and
+`rlx.secret_text`, and other leaves.
+"""
 
 from rlx.plan.command import MASK, Cmd, Secret
 from rlx.plan.expected_noise import (

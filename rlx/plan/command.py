@@ -1,4 +1,4 @@
-"""Commands as structured values, quoted once per shell layer and masked in every print.
+"""Build commands as structured values, quoted once per shell layer and masked in every print.
 
     Cmd("ssh", "host", Cmd("docker", "exec", "c", "sh", "-c", Cmd("echo", user_input)))
 
@@ -42,11 +42,11 @@ class Cmd:
                 raise ValueError("a command argument cannot contain a NUL byte")
 
     def argv(self) -> list[str]:
-        """The arguments as exec takes them: nested commands as one shell line each."""
+        """Return the arguments as exec takes them: nested commands as one shell line each."""
         return [_plain(argument) for argument in self.arguments]
 
     def raw(self) -> str:
-        """One line for a POSIX shell, with secrets in the clear."""
+        """Return one line for a POSIX shell, with secrets in the clear."""
         return " ".join(shlex.quote(text) for text in self.argv())
 
     def __str__(self) -> str:

@@ -1,4 +1,6 @@
-"""The AQN noise schedule as QeRL defines it: geometric, in stages, the first stage free of noise; and its variants.
+"""Describe the noise that a plan expects: its schedule, what sigma may follow, and the evidence that a run must show.
+
+The AQN schedule is QeRL's: geometric, in stages, the first stage free of noise; and its variants.
 
 Source: NVlabs/QeRL trl_trainer/noise_scheduler.py (commit e8c6e797), re-run against the fork of verl that uses it.
 """
@@ -26,11 +28,11 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoiseSchedule:
-    """The promise of an arm about its noise.
+    """The noise that an arm is expected to have.
 
     `sigmas[s - 1]` is the standard deviation of the noise on the weights that generate the rollout which the log
-    reports as `step:s`; 0.0 means that this step must be free of noise. `promise`: the links of the chain of evidence;
-    None in plans of rlx 0.1 and 0.2, which promised none. `min_trained_share`: the least share of the noisy samples
+    reports as `step:s`; 0.0 means that this step must be free of noise. `promise`: the evidence that the run must show;
+    None in plans of rlx 0.1 and 0.2, which expected none. `min_trained_share`: the least share of the noisy samples
     that a rejection must leave to the training, beyond what it takes of clean ones. `adaptive`: what sigma follows from
     its first noisy step on, where it does; `sigmas` are then those that it would have if nothing was ever measured.
     `perturbations`: the draws of a noisy step, each of which generates as many answers of every group.
@@ -47,12 +49,12 @@ class NoiseSchedule:
     perturbations: int = 1
 
     def sigma(self, step: int) -> float:
-        """Sigma at a step counted from 1; steps outside the plan carry none."""
+        """Return sigma at a step counted from 1; steps outside the plan carry none."""
         return self.sigmas[step - 1] if 1 <= step <= len(self.sigmas) else 0.0
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """The steps in stretches of one sigma: the stages, as far as they are told apart by it."""
+        """Return the steps in stretches of one sigma: the stages, as far as sigma distinguishes them."""
         ends: list[Span] = []
         for sigma, group in groupby(self.sigmas):
             first = ends[-1].last + 1 if ends else 1
@@ -63,7 +65,7 @@ class NoiseSchedule:
 def stage_sigmas(
     sigma_start: float, sigma_end: float, stages: int, schedule: str = "geometric", part: tuple[int, int] = (0, 1)
 ) -> tuple[float, ...]:
-    """Sigma of each of the `stages` stages: 0 first, then the way from sigma_start down to sigma_end.
+    """Return sigma of each of the `stages` stages: 0 first, then the way from sigma_start down to sigma_end.
 
     `schedule`: geometric (equal ratios, as QeRL), linear (equal steps), constant or adaptive (sigma_start all along).
     `part`: which of how many epochs this is, from 0, where each epoch takes its share of the way (zhshgmail/verl
@@ -93,7 +95,7 @@ def sigmas_by_step(
     schedule: str = "geometric",
     epoch_steps: int | None = None,
 ) -> tuple[float, ...]:
-    """Sigma for each of steps 1 … total_steps. Stages are total_steps / stages wide, which need not be whole.
+    """Return sigma for each of steps 1 … total_steps. Stages are total_steps / stages wide, not always whole.
 
     With `epoch_steps` the stages run through in every epoch of that many steps.
     """
@@ -109,12 +111,12 @@ def sigmas_by_step(
 
 
 class Link(StrEnum):
-    """A link of the chain from "noise was announced" to "the actor was trained on it", in its order.
+    """A check of noise. The six lead from "noise was announced" to "the actor was trained on it", in this order.
 
-    asked: the settings in force are the plan's. reached: every process spoke, on the layers of the architecture. drawn:
-    the noise differs by step and replica, and is as large as asked. felt: the engine that serves scores other than on
-    clean weights. lifted: each validation saw clean weights, or noisy ones where that is declared. trained on: the
-    actor learned from the samples that the noise produced.
+    asked: the settings in force are the plan's. reached: every process reported, on the layers of the architecture.
+    drawn: the noise differs by step and replica, and is as large as asked. felt: the engine that serves scores other
+    than on clean weights. lifted: each validation saw clean weights, or noisy ones where that is declared. trained on:
+    the actor learned from the samples that the noise produced.
     """
 
     ASKED = "asked"
@@ -129,7 +131,7 @@ class Link(StrEnum):
 class NoiseProcess:
     """A process that holds weights which generate: its replica, its data-parallel shard there, its tensor rank there.
 
-    All count from 0. `node` is where it is expected to run, from 0; Ray may deal nodes out in another order.
+    All count from 0. `node` is where it is expected to run, from 0; Ray may assign nodes in another order.
     """
 
     replica: int = 0
@@ -139,7 +141,7 @@ class NoiseProcess:
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Replica, shard and rank: which part of the rollout it is, wherever it runs."""
+        """Return replica, shard and rank: which part of the rollout it is, wherever it runs."""
         return self.replica, self.shard, self.rank
 
     def __str__(self) -> str:
@@ -150,16 +152,16 @@ class NoiseProcess:
 
 @dataclass(frozen=True, slots=True)
 class NoisePromise:
-    """What a plan promises of its noise beyond sigma by step, or of the absence of any in an arm that is watched.
+    """The evidence that a plan expects of its noise beyond sigma by step, or of its absence in an arm that is watched.
 
-    An arm that is watched has the settings of another arm's noise, with sigma 0 throughout: the same processes look at
-    the same weights at the same moments, and must see nothing.
+    An arm that is watched has the settings of another arm's noise, with sigma 0 throughout: the same processes read
+    the same weights at the same moments, and must find no noise.
 
-    `links`: those that this back-end and version can show; empty for a plan of rlx 0.1 or 0.2, which promised none.
+    `links`: those that this back-end and version can show; empty for a plan of rlx 0.1 or 0.2, which expected none.
     `settings` is what aqn.json holds, `digest` the first 16 hexadecimal digits of the SHA-256 of that file.
-    `processes`: all that must speak. `layers`: the modules that take noise, by their names in the model; empty where
+    `processes`: all that must report. `layers`: the modules that take noise, by their names in the model; empty where
     the architecture is not known. `elements`: how many weights those have together. `factor`: root mean square of the
-    factors on sigma over these weights; None where it hangs on an unknown architecture. `confirmed`: the architecture
+    factors on sigma over these weights; None where it depends on an unknown architecture. `confirmed`: the architecture
     is that of a config.json, or of a source that the table names, not from memory. `probed`: at each sync the engine
     that serves is asked for scores on clean and on noisy weights.
     """
@@ -180,7 +182,14 @@ class NoisePromise:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveSigma:
-    """What sigma follows: `target` is "gap" or "entropy", in whose unit `value` is; sigma stays within the bounds."""
+    """Sigma that follows a measurement of the run itself: larger while that is below its target, else smaller.
+
+    The rule is that of Plappert et al., "Parameter space noise for exploration" (arXiv 1706.01905, section 3), with 1 +
+    gain for their factor alpha of 1.01. They measure how far the noisy policy is from the clean one; the gap between
+    rollout and actor is such a distance.
+
+    `target` is "gap" or "entropy", in whose unit `value` is; sigma stays within the bounds.
+    """
 
     target: str
     value: float

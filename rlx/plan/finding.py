@@ -1,4 +1,4 @@
-"""Findings: what rlx has to say about a recipe, a run or a comparison, with an id that never changes.
+"""Describe what a rule, probe or check reports of a recipe, a run or a comparison, with an id that never changes.
 
 Ids: RLX0xx recipe, 1xx batch arithmetic, 2xx layout, 3xx memory, 4xx version, 5xx host, 6xx AQN,
 7xx evaluation, 8xx run-time failure, 9xx comparison.

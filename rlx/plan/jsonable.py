@@ -1,7 +1,8 @@
-"""Dataclasses to JSON and back, strictly: an unknown field is an error, and so is a missing one without a default.
+"""Convert dataclasses to JSON and back, strictly.
 
-A missing field that has a default was not known to the rlx that wrote the file; the default says what that rlx did. A
-class whose form has changed has a method `upgraded`, which returns an older form in that of now.
+An unknown field is an error, and so is a missing one without a default. A missing field that has a default was not
+known to the rlx that wrote the file; the default says what that rlx did. A class whose form has changed has a method
+`upgraded`, which returns an older form in that of now.
 
 pydantic would do this too, but costs more start-up time than a whole `rlx status`.
 """
@@ -24,7 +25,7 @@ _MOST = 1 << 63
 
 
 def to_jsonable(value: Any) -> Any:
-    """Dataclasses as objects, tuples as lists, enums as their values; nan and inf, which JSON lacks, as null."""
+    """Convert dataclasses to objects, tuples to lists, enums to values; nan and inf, which JSON lacks, to null."""
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: to_jsonable(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
@@ -37,7 +38,7 @@ def to_jsonable(value: Any) -> Any:
 
 
 def from_jsonable(cls: type[T], data: Any, where: str = "") -> T:
-    """The inverse of to_jsonable. Raises UsageError naming the place that does not fit."""
+    """Read what `to_jsonable` writes. Raises UsageError naming the place that does not fit."""
     return _read(cls, data, where or cls.__name__, None)  # type: ignore[no-any-return]
 
 
@@ -82,7 +83,7 @@ def _kinds(hint: Any) -> Iterator[type]:
 
 
 def _is_plain(kinds: frozenset[type], value: Any) -> bool:
-    """Tell whether `_read` would return it unchanged."""
+    """Return whether `_read` would return it unchanged."""
     kind = type(value)
     return kind in kinds and (kind is not int or -_MOST < value < _MOST)
 

@@ -1,4 +1,7 @@
-"""LaunchPlan: everything that will happen, as one immutable value. `rlx plan` prints it, `rlx launch` executes it."""
+"""Describe everything that a launch will do, as one immutable value, and seal it once its recipe has been checked.
+
+`rlx plan` prints the value that `rlx launch` executes.
+"""
 
 from __future__ import annotations
 
@@ -92,32 +95,32 @@ class LaunchPlan:
 
     @property
     def nodes(self) -> tuple[LaunchPlan, ...]:
-        """This plan and those of its workers, in the order of their numbers."""
+        """Return this plan and those of its workers, in the order of their numbers."""
         return (self, *self.workers)
 
     @property
     def parts(self) -> tuple[LaunchPlan, ...]:
-        """The plans of the hosts that take part: of its nodes, and the plan alone where a job gets all nodes."""
+        """Return the plans of the hosts that take part: of its nodes, and the plan alone where a job gets all nodes."""
         return self.nodes if self.site.batch is None else (self,)
 
     @property
     def run_name(self) -> str:
-        """The name that a person gives the run: recipe, arm and seed."""
+        """Return the name that a person gives the run: recipe, arm and seed."""
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property
     def has_recipe(self) -> bool:
-        """False for a launch script of the users' own, or a log that was taken in: nothing says what it promised."""
+        """Return False for a user's own launch script or an imported log, for which nothing says what to expect."""
         return bool(self.recipe)
 
     @property
     def is_launched(self) -> bool:
-        """False for a run that was taken in by its log: what would have been sent is not in such a plan."""
+        """Return False for a run that was imported by its log: its plan does not hold what a launch would send."""
         return bool(self.files)
 
     @property
     def secret_names(self) -> tuple[str, ...]:
-        """All secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
+        """Return all secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
         return tuple(dict.fromkeys((*self.secrets, *self.site.proxies.values())))
 
 
@@ -131,12 +134,15 @@ def with_current_names(plan: LaunchPlan) -> LaunchPlan:
 
 
 def seal(plan: LaunchPlan) -> LaunchPlan:
-    """Write the digest of the plan and of the rules' version into it. Only `rlx.preflight.checked` does so."""
+    """Seal a plan whose recipe the rules have checked, so that a launch can distinguish it from any other.
+
+    The seal is the digest of the plan and of the rules' version. Only `rlx.preflight.checked` does so.
+    """
     return replace(plan, checked=_digest(plan))
 
 
 def is_sealed(plan: LaunchPlan) -> bool:
-    """Tell whether the plan is as it was when the rules of this version judged it."""
+    """Return whether the plan is as it was when the rules of this version checked it."""
     return plan.checked == _digest(plan)
 
 

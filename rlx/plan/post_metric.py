@@ -1,4 +1,4 @@
-"""`eval: post`: how the metric of the evaluation after the training is called."""
+"""Name the metric of the evaluation after the training (`eval: post`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ POST_PREFIX = f"val-core/{POST}/acc/"
 
 
 def post_metric(samples: int) -> str:
-    """The mean over the rows of the mean accuracy of that many answers."""
+    """Return the name of the mean accuracy of that many answers, averaged over the rows."""
     return f"{POST_PREFIX}mean@{samples}"
 
 

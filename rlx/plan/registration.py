@@ -1,4 +1,4 @@
-"""The registration of an experiment: what is asked, of which arms, and what will count, before the first step."""
+"""Register an experiment before its first step: what is asked, of which arms, and what will count."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ class Registration:
         return _sha256({each.name: value for each in known if (value := getattr(self, each.name)) != each.default})
 
     def is_same(self, other: Registration) -> bool:
-        """Tell whether both are one experiment, also where an earlier version registered one of them in form 1."""
+        """Return whether both are one experiment, also where an earlier version registered one of them in form 1."""
         return self.is_called(other.digest) or other.is_called(self.digest)
 
     def is_called(self, digest: str) -> bool:
-        """Tell whether this is its digest in any form."""
+        """Return whether this is its digest in any form."""
         return digest in (self.digest, self.content)
 
     @property
@@ -106,17 +106,17 @@ class Registration:
 
     @property
     def treatments(self) -> tuple[str, ...]:
-        """The names of the arms that are held against the control."""
+        """The names of the arms that are compared with the control."""
         return tuple(arm.name for arm in self.arms if arm.name != self.control)
 
     @property
     def is_paired(self) -> bool:
-        """Tell whether runs of one seed are pairs."""
+        """Return whether runs of one seed are pairs."""
         return self.pairing == BLOCK
 
     @property
     def is_of_systems(self) -> bool:
-        """Tell whether whole systems are compared."""
+        """Return whether whole systems are compared."""
         return self.kind == SYSTEMS
 
     @property
@@ -125,10 +125,10 @@ class Registration:
         return ((seed, arm) for seed in self.seeds for arm in self.block(seed, [arm.name for arm in self.arms]))
 
     def block(self, seed: int, arms: Sequence[str]) -> tuple[str, ...]:
-        """These arms in the order in which they run with that seed.
+        """Return these arms in the order in which they run with that seed.
 
         The order is random, so that what drifts with time falls on no arm in particular, and fixed by the digest, so
-        that nobody chose it and a launch that is typed again has the same.
+        that no person chose it and a launch that is typed again has the same.
         """
         digest = self.digest
         return tuple(sorted(arms, key=lambda arm: hashlib.sha256(f"{digest} {seed} {arm}".encode()).hexdigest()))

@@ -2,7 +2,7 @@
 
 A weight w with |w| in [2^e, 2^(e+1)) has neighbours 2^(e-p+1) away, p being the bits of the dtype's significand, and
 half of that below a power of two. Gaussian noise moves it to the k-th neighbour where it falls within half a gap of it.
-Held against a measurement of 200,000 weights a cell (torch 2.13) in tests/plan/test_rounding.py.
+Checked against a measurement of 200,000 weights a cell (torch 2.13) in tests/plan/test_rounding.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 # Bits of the significand, the leading one included, and the exponent of the smallest normal number.
 _FORMATS = {"bfloat16": (8, -126), "float16": (11, -14), "float32": (24, -126)}
 DTYPES = tuple(_FORMATS)
-# What a weight is about where nobody has looked: norms start at 1, matrices with a standard deviation of 0.02.
+# What a weight is about where none was read: norms start at 1, matrices with a standard deviation of 0.02.
 TYPICAL = {"rmsnorm": 1.0, "linear": 0.02}
 # With gaps this small against sigma the sum over neighbours is its integral, up to one part in a million.
 _FINE = 0.05
@@ -50,13 +50,13 @@ def survival(sigma: float, dtype: str, weights: Weights) -> Survival:
 
 
 class Band(NamedTuple):
-    """The range in which a root mean square must lie."""
+    """The range in which a root mean square must be."""
 
     low: float
     high: float
 
     def holds(self, value: float) -> bool:
-        """Tell whether it lies there; NaN lies nowhere."""
+        """Return whether the value is in the range; NaN never is."""
         return self.low <= value <= self.high
 
 
@@ -91,7 +91,7 @@ def least_changed(asked: float, elements: int, dtype: str) -> int:
 
 
 def _least_share(elements: int, changed: int | None) -> float:
-    """The share of weights that noise changes in the mean is at least this, seeing how many it did change."""
+    """Return the least share of weights that noise changes in the mean, given how many it did change."""
     if changed is None:
         return 0.0
     seen = min(changed / elements, 1.0)
@@ -109,7 +109,7 @@ def _quantile(freedom: float, z: float) -> float:
 
 
 def _gaps(weight: float, dtype: str) -> tuple[float, float]:
-    """The distance to the next number of the dtype away from zero, and towards it."""
+    """Return the distance to the next number of the dtype away from zero, and towards it."""
     bits, smallest = _FORMATS[dtype]
     mantissa, exponent = frexp(weight)  # weight = mantissa * 2^exponent, mantissa in [0.5, 1)
     binade = max(exponent - 1, smallest) if weight else smallest

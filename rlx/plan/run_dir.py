@@ -1,4 +1,4 @@
-"""Names of the files and folders of a run directory, without any reading or writing.
+"""Name the files and folders of a run directory, without any reading or writing.
 
 `rlx/payload/supervise/05-layout.sh` holds those that shell scripts use, under the same names.
 

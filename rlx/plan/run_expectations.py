@@ -9,16 +9,16 @@ from rlx.plan.expected_noise import NoisePromise, NoiseSchedule
 
 @dataclass(frozen=True, slots=True)
 class Expectations:
-    """The promises of a recipe about its run. A verdict is the log held against this, and nothing else.
+    """What a recipe expects of its run. A verdict compares the log with this, and uses nothing else.
 
     `metric` is a full metric name or "auto": the val-core key that the log shows. `noise` is None for an arm in which
     no noise may occur. `reports_probability_gap`: the back-end logs the gap between rollout and actor.
     `witness`: the role of the metric that stands in for that gap where this run does not log it; empty for the gap
     itself. `correction`: what training does about samples that rollout and actor differ on; None: nothing.
-    `watch`: by what an arm without noise must show that it has none; None where nothing looks.
+    `watch`: by what an arm without noise must show that it has none; None where that is not observed.
     `batches`: of the data that a step may take, where the trainer takes several and logs how many; None elsewhere.
     `weights`: what the run records of the weights that it trains and generates with; None: nothing.
-    `is_read`: steps and validations are those of the configuration that the log prints, which nobody promised.
+    `is_read`: steps and validations are those of the configuration that the log prints, which no plan set.
     """
 
     total_steps: int | None
@@ -38,13 +38,15 @@ class Expectations:
 
     @property
     def reports_witness(self) -> bool:
-        """Tell whether the log shows the noise a second time, by the gap or by what stands in for it."""
+        """Return whether the log shows the noise a second time, by the gap or by what stands in for it."""
         return self.reports_probability_gap or bool(self.witness)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchesAStep:
-    """From `least` to `most`, both included; `most` is None where the trainer has no limit."""
+    """The batches of its data that a trainer generates for one step: DAPO goes on until enough groups differ.
+
+    From `least` to `most`, both included; `most` is None where the trainer has no limit."""
 
     least: int = 1
     most: int | None = None
@@ -58,7 +60,9 @@ class BatchesAStep:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """`weights`, `rejection`: the kind and its threshold, as `token 2.0`; empty where there is none.
+    """The correction of off-policy samples that a plan expects: what training does where rollout and actor differ.
+
+    `weights`, `rejection`: the kind and its threshold, as `token 2.0`; empty where there is none.
 
     `bypass`: the rollout's probabilities stand in for those of the actor before the update. Two runs with equal
     values treat equal samples alike.
@@ -79,7 +83,9 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class WeightPromise:
-    """`trainers` and `engines`: how many processes record; 0: not known.
+    """The records of its weights that a plan expects of a run (rlx/payload/rlx_weights.py).
+
+    `trainers` and `engines`: how many processes record; 0: not known.
 
     `syncs_each_step`: the weights are sent once before the training and once after each of its steps.
     """

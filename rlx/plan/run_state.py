@@ -1,4 +1,7 @@
-"""The states of a run. They are derived from the files of the run directory and the process table, never stored."""
+"""Name the states of a run.
+
+They are derived from the files of the run directory and the process table, never stored.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ class RunState(StrEnum):
 
     queued: waits for its devices. starting: has its devices, no training step yet. running: the log shows steps.
     stalled: runs, but has logged no step for far longer than its steps take; what it logged before says how long.
-    finished: the command ended with 0. failed: it ended with anything else. stopped: somebody asked for the end.
-    lost: nothing of the run is alive and nobody recorded an end.
+    finished: the command ended with 0. failed: it ended with anything else. stopped: the end was requested.
+    lost: nothing of the run is alive and no end was recorded.
     An adopted or imported run leaves no record: it is finished if its log shows the last step, and, where the log is
-    followed, nobody writes it any more; otherwise it is lost.
-    unreachable: its host does not answer now, or another one was asked, so nobody can say; what is known to have ended
-    stays ended.
+    followed, it is written no more; otherwise it is lost.
+    unreachable: its host does not answer now, or another one was asked, so the state is not known; what is known to
+    have ended stays ended.
     """
 
     QUEUED = "queued"

@@ -14,7 +14,7 @@ class Place:
     """A machine that rlx can run commands on.
 
     `host` is what people call it. `destination` is what ssh is given to get there; None is this machine. `via` names
-    the transport: openssh or paramiko. `inside` is a container of that machine, for runs whose files lie in the
+    the transport: openssh or paramiko. `inside` is a container of that machine, for runs whose files are in the
     container's own file system because host and container share no folder; commands then run in it.
     """
 
@@ -25,7 +25,7 @@ class Place:
 
     @property
     def is_local(self) -> bool:
-        """The files are this machine's: they can be opened."""
+        """Return whether the files are this machine's, so that rlx can open them."""
         return self.destination is None and self.inside is None
 
 
@@ -34,7 +34,7 @@ LOCAL = Place()
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The scheduler that decides when and on which node a run starts, and what the host's entry says of it.
+    """The batch scheduler of a host, which decides when and on which node a run starts, and its settings.
 
     `scheduler` is its name in rlx/schedulers/registry.py, and the key of the entry; `settings` are its own, as JSON.
     """
@@ -45,7 +45,9 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
+    """An image of which rlx makes a container.
+
+    `mounts` are `SOURCE:DESTINATION[:ro]`, beside the root and the drivers.
 
     Without `keep` the container ends some minutes after its last run, and is removed; one that a job makes
     ends with it. `user` is as `docker run` takes it; None is the image's own, and in a job's container who submits it.
@@ -63,11 +65,11 @@ class Site:
 
     `root` is the folder of the runs as `place` writes it; it may start with `~`, which is the home directory there.
     With a `container` (as people call it; `container_id` is the full id that was found), the command runs in it, and
-    `container_root` is the same folder as the container sees it; None where the runs lie inside it (`place.inside`);
-    `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for everybody on that
+    `container_root` is the same folder as the container sees it; None where the runs are inside it (`place.inside`);
+    `image` is the id of its image. `leases` is the folder of tickets and device locks, the same for all users of that
     host. `setup` are scripts that are sourced before anything else, `env` is exported after them; `proxies` maps a
     variable to the name of the secret that holds its value. `path_prefix` is put before PATH: for this machine, the
-    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: nobody said. With
+    folder of the interpreter that runs rlx. `address` is what other hosts reach this one by; None: not known. With
     `batch`, the host is a login node, and its scheduler decides when and on which node a run starts; with a
     `job_image`, each job makes a container of it there, and what is in that is seen on a node only.
     """

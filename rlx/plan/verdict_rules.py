@@ -1,4 +1,4 @@
-"""The version of the rules by which runs are judged and compared.
+"""Number the rules by which runs are checked and compared.
 
 The row of a finding says since which version it is made (`since`), and in which it was last made of other runs than
 before (`changed`). A bundle that was judged under older rules is judged under those again, and what the newer rules say

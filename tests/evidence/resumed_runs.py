@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlx.plan import to_jsonable
-from rlx.plan.further_attempt import Lineage
+from rlx.plan.attempt_lineage import Lineage
 from tests.conftest import CASES
 from tests.evidence.edits import Recorded
 

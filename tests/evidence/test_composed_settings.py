@@ -21,7 +21,7 @@ from rlx.backends.shared.hydra_values import hydra_value
 from rlx.evidence import Evidence, judge
 from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.plan import RunState, to_jsonable
-from rlx.plan.further_attempt import Lineage
+from rlx.plan.attempt_lineage import Lineage
 from rlx.plan.run_dir import COMPOSED_FILE, LINEAGE_FILE
 from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.backends.test_hydra_values import VALUES

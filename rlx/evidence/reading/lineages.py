@@ -7,7 +7,7 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
 from rlx.plan import from_jsonable
-from rlx.plan.further_attempt import Lineage
+from rlx.plan.attempt_lineage import Lineage
 from rlx.plan.run_dir import LINEAGE_FILE
 
 _MOST_BYTES = 100_000

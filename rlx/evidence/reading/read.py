@@ -42,7 +42,7 @@ from rlx.evidence.run_evidence import (
     WeightRecord,
 )
 from rlx.evidence.step_times import step_times
-from rlx.plan.further_attempt import Lineage
+from rlx.plan.attempt_lineage import Lineage
 from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 T = TypeVar("T")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.plan.further_attempt import LOST, MACHINE_CAUSES
+from rlx.plan.attempt_lineage import LOST, MACHINE_CAUSES
 from rlx.preflight.rules.facts import Facts
 from rlx.preflight.rules.rule_table import Flaw, error, rule
 

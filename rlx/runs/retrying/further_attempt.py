@@ -16,7 +16,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts import Completed
 from rlx.hosts.host_errors import HostError
 from rlx.plan import to_jsonable
-from rlx.plan.further_attempt import Checkpoint, Lineage
+from rlx.plan.attempt_lineage import Checkpoint, Lineage
 from rlx.plan.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
 from rlx.runs.launching.delivery import send
 from rlx.runs.launching.shipment import digest_of, pack_attempt, pick_secrets, wanted

@@ -1,4 +1,4 @@
-"""Record where a further attempt of a run comes from, before it begins."""
+"""Record a further attempt of a run: for which causes it may begin, from which checkpoint, and who began it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 LOST = "lost"
+# The causes of an end that are the fault of the machine, whatever the recipe. They are the same as `is_of_machine` in
+# the rows of rlx/evidence/diagnosis, which rules on recipes do not read; a test checks that they are equal.
 MACHINE_CAUSES = frozenset(
     f"RLX{number}" for number in (590, 591, 592, 805, 806, 809, 813, 877, 880, 956, 960, 961, 967, 968)
 )
@@ -16,7 +18,7 @@ _LONGEST = 200
 class CheckpointFiles:
     """The files below a run's folder of checkpoints, by their paths in it.
 
-    `sizes` in bytes; `tails`: the last 22 bytes of some in hexadecimal; `texts`: the words of small files beside the
+    `sizes` in bytes; `tails`: the last 22 bytes of some in hexadecimal; `texts`: the content of small files beside the
     checkpoints.
     """
 
@@ -54,7 +56,7 @@ class Lineage:
 
     @property
     def sentence(self) -> str:
-        """`attempt 2 (after lost, by me@laptop) went on from the checkpoint of step 4`; texts of a host are cut."""
+        """Return `attempt 2 (after lost, by me@laptop) went on from the checkpoint of step 4`, a host's texts cut."""
         how = "went on from the checkpoint of step" if self.step else "began"
         where = {None: "as its script says", 0: "anew"}.get(self.step, str(self.step))
         return f"attempt {self.attempt} (after {_line(self.after)}, by {_line(self.by)}) {how} {where}"
