@@ -42,7 +42,7 @@ def recipe_from(
     the back-end's where it is known. Nothing is run. Raises UsageError for what starts no training that rlx knows, and
     where `target` exists already.
     """
-    from rlx.recipe.start import write_new
+    from rlx.recipe.bundled import write_new
 
     path = None if target is None else Path(target)
     if path is not None and path.exists():

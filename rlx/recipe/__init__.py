@@ -1,12 +1,11 @@
 """Read recipe files, check them, resolve their arms. Knows nothing of back-ends, hosts and plans."""
 
-from rlx.recipe.bundled import BundledRecipe, bundled_recipes
+from rlx.recipe.bundled import BundledRecipe, bundled_recipes, start_recipe
 from rlx.recipe.editor_schema import editor_schema
 from rlx.recipe.load import RecipeFile, ResolvedRecipe, load_recipe
 from rlx.recipe.problems import Problem, RecipeError, SourceLocation
 from rlx.recipe.render import annotated_experiment, annotated_yaml
 from rlx.recipe.schema import Recipe
-from rlx.recipe.start import start_recipe
 
 __all__ = [
     "BundledRecipe",

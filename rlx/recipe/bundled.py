@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
+from rlx.recipe.fields import NAME_LIMIT, NAME_PATTERN
+from rlx.recipe.local_paths import LOCAL_PATHS
 from rlx.recipe.source import STDIN, read_source
+from rlx.recipe.tree import find
+from rlx.recipe.yaml_tree import parse
 from rlx.resources import recipes_folder
 
 _ENDINGS = (".yaml", ".yml")
+_DEFAULT_NAME = "recipe.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +79,77 @@ def _description(text: str) -> str:
             break
         lines.append(line.lstrip("#").strip())
     return " ".join(line for line in lines if line)
+
+
+def start_recipe(source: str, target: Path) -> tuple[Path, ...]:
+    """Copy the bundled recipe `source` to `target`, a file or an existing folder, under the name of the target.
+
+    Returns the written files, the recipe first. Raises UsageError for an unknown source or a target that exists.
+    """
+    origin = _bundled(source)
+    target = target / _DEFAULT_NAME if target.is_dir() else target
+    text = read_source(origin).text
+    if (
+        target.stem != Path(_DEFAULT_NAME).stem
+        and len(target.stem) <= NAME_LIMIT
+        and re.fullmatch(NAME_PATTERN, target.stem)
+    ):
+        text = re.sub(r"(?m)^name: .*$", f'name: "{target.stem}"', text, count=1)
+    files = {target: text}
+    for relative in _companions(origin):
+        files[target.parent / relative] = (origin.parent / relative).read_text(encoding="utf-8")
+    return write_new(files)
+
+
+def _bundled(name: str) -> Path:
+    bundled = {recipe.name: recipe.path for recipe in bundled_recipes()}
+    if name in bundled:
+        return bundled[name]
+    near = difflib.get_close_matches(name, bundled, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else f"they are {', '.join(bundled)}"
+    raise UsageError(f"--from {name}: no such recipe comes with rlx", hint)
+
+
+def _companions(recipe: Path) -> Iterator[Path]:
+    """The files that a recipe names relative to itself, and those that these name in turn."""
+    tree, _ = parse(read_source(recipe))
+    for key_path in (("extends",), *LOCAL_PATHS):
+        named = find(tree, key_path)
+        if named is None or not isinstance(named.value, str):
+            continue
+        yield Path(named.value)
+        if key_path == ("extends",):
+            further = _companions(recipe.parent / named.value)
+            yield from (Path(named.value).parent / path for path in further)
+
+
+def write_new(files: Mapping[Path, str]) -> tuple[Path, ...]:
+    """Write what is not there yet. A file that is there with this very content is as good as written."""
+    for path, text in files.items():
+        if path.exists() and (path == next(iter(files)) or path.read_bytes() != text.encode()):
+            raise UsageError(f"{path}: exists already, nothing was written", "name another file, or move this one")
+    for path, text in files.items():
+        _write(path, text)
+    return tuple(files)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            _write_whole(path, text)
+    except OSError as error:
+        raise RlxError(
+            f"{path}: cannot be written: {error.strerror}", "choose a folder that you may write to"
+        ) from None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Leave no half of a recipe on a full disk: the next attempt would be refused for it."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise

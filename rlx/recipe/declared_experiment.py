@@ -12,8 +12,8 @@ from rlx.recipe.first_form import APART, DeclaredArm, Document, by_content, decl
 from rlx.recipe.local_paths import LOCAL_PATHS
 from rlx.recipe.problems import Problem
 from rlx.recipe.schema import Experiment, Section
+from rlx.recipe.schema_errors import explain_all
 from rlx.recipe.tree import Node, changed, plain, settled
-from rlx.recipe.wording import explain_all
 from rlx.renamed_keys import first_names
 
 KEY = "experiment"

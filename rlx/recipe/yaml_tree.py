@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
+
+from yaml import YAMLError
 
 from rlx.recipe.problems import YAML, Problem, RecipeError, SourceLocation, refusal
 from rlx.recipe.source import Source
 from rlx.recipe.tree import Node
-from rlx.recipe.yaml_errors import explain
 from rlx.yaml_reader.reader import YamlError, YamlForm, YamlNode, YamlProblem, compose, plain_value
 
-FORM = YamlForm(
-    what="recipe",
-    file="recipe file",
-    most_nodes=10_000,
-    most_levels=32,
-    scalar=plain_value,
-    anchor="{name}: anchors and aliases are not read; repeat the value, or use `extends`",
-    merge="merge keys (<<) are not read; use `extends`",
-    syntax=explain,
+_TAB = "a tab in the indentation; YAML wants spaces"
+_INDENTATION = "the indentation does not fit the lines above; keys of one section start in the same column"
+
+# Part of libyaml's problem or context -> our words. The first match wins.
+_WORDINGS = (
+    ("escape", "a backslash inside \"…\" starts an escape; use '…' for text with backslashes"),
+    ("quoted scalar", "a quote is opened here and never closed"),
+    ("flow mapping", "a { is opened here and never closed, or a comma is missing or too many"),
+    ("flow sequence", "a [ is opened here and never closed, or a comma is missing or too many"),
+    ("flow node", "a [ or { is opened here and never closed, or a comma is missing or too many"),
+    ("block sequence entries are not allowed", "a list item must start on its own line, below its key"),
+    ("mapping keys are not allowed", _INDENTATION),
+    ("expected key", _INDENTATION),
+    ("block collection", _INDENTATION),
+    ("block mapping", _INDENTATION),
+    ("document start", _INDENTATION),
+    ("'-' indicator", _INDENTATION),
+    ("alias", "anchors and aliases are not read; repeat the value, or use `extends`"),
+    ("anchor", "anchors and aliases are not read; repeat the value, or use `extends`"),
+    ("tag", "tags (!) are not read; quote the value if it is text"),
+    ("directive", "a line that starts with % is no recipe"),
+    ("block scalar", "text after | or > must be indented below its key"),
 )
+
 
 PlaceOf = Callable[[int], SourceLocation]
 
@@ -66,3 +83,68 @@ def _tree(node: YamlNode, place_of: PlaceOf) -> Node:
         pairs = ((key, _tree(value, place_of)) for key, value in node.value)
         return Node({key.value: Node(value.value, place_of(key.line)) for key, value in pairs}, place)
     return Node([_tree(item, place_of) for item in node.value] if node.id == "sequence" else node.value, place)
+
+
+def explain(error: YAMLError, text: str) -> tuple[int, str]:
+    """The line (from 1) in which the mistake is, and what to do about it."""
+    mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    if mark is None:
+        return 1, "is no YAML text"
+    problem = f"{getattr(error, 'context', None) or ''} {getattr(error, 'problem', None) or ''}"
+    # What YAML 1.1 calls a line break: libyaml counts all of these.
+    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
+    index = min(mark.line, len(lines) - 1)
+    if "\t" in _indent(lines[index]):
+        return index + 1, _TAB
+    if "mapping values are not allowed" in problem:
+        return _unexpected_colon(lines, index)
+    if "cannot start any token" in problem:
+        return index + 1, f"a value that starts with {lines[index][mark.column : mark.column + 1]} must be quoted"
+    opened: Any = getattr(error, "context_mark", None)
+    if "simple key" in problem and opened:
+        return _no_colon(lines, opened.line)
+    for part, wording in _WORDINGS:
+        if part in problem:
+            return _last_content(lines, opened.line if opened and "opened here" in wording else index) + 1, wording
+    return index + 1, problem.strip()
+
+
+def _unexpected_colon(lines: list[str], index: int) -> tuple[int, str]:
+    """A colon where no key can be: a colon missing above, a value with `: ` in it, or too deep an indentation."""
+    above = _last_content(lines, index - 1)
+    if index > 0 and re.fullmatch(r"(- )?[\w.-]+(:\S.*)?", _content(lines[above])):
+        return _no_colon(lines, above)
+    if re.search(r":\s+\S.*:(\s|$)", _content(lines[index])):
+        return index + 1, "a value with a colon and a space in it must be quoted"
+    return index + 1, _INDENTATION
+
+
+def _no_colon(lines: list[str], index: int) -> tuple[int, str]:
+    line = _content(lines[index])
+    return index + 1, "no space after the colon" if ":" in line else f"no colon after {line[:40]!r}"
+
+
+def _last_content(lines: list[str], index: int) -> int:
+    """Find the last line that says something, where a text ends too early."""
+    return next((n for n in range(min(index, len(lines) - 1), -1, -1) if _content(lines[n])), index)
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _content(line: str) -> str:
+    """The line without its comment and the space around it."""
+    return re.sub(r"(^|\s)#.*", "", line).strip() if line.strip() else ""
+
+
+FORM = YamlForm(
+    what="recipe",
+    file="recipe file",
+    most_nodes=10_000,
+    most_levels=32,
+    scalar=plain_value,
+    anchor="{name}: anchors and aliases are not read; repeat the value, or use `extends`",
+    merge="merge keys (<<) are not read; use `extends`",
+    syntax=explain,
+)

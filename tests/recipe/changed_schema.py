@@ -45,7 +45,7 @@ def _section(path: str) -> Model:
 
 
 def _model_in(annotation: Any) -> Model:
-    from rlx.recipe.wording import _models
+    from rlx.recipe.schema_errors import _models
 
     return next(_models(annotation))
 

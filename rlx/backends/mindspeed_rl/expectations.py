@@ -38,7 +38,7 @@ def _total(settings: EffectiveSettings) -> int:
             "write train.steps, or data.train_rows beside train.epochs",
         )
     if type(total) is not int or total < 1:
-        from rlx.recipe.wording import describe
+        from rlx.recipe.schema_errors import describe
 
         source = settings.sources.get(_ITERATIONS, _ITERATIONS)
         raise UsageError(

@@ -46,7 +46,7 @@ def _weights(rendering: Rendering, settings: EffectiveSettings) -> WeightPromise
 def _count(settings: EffectiveSettings, key: str) -> int:
     value = settings.get(key)
     if type(value) is not int or value < 1:
-        from rlx.recipe.wording import describe
+        from rlx.recipe.schema_errors import describe
 
         raise UsageError(
             f"overrides.{key}: rlx must know this number beforehand, found {describe(value)}",

@@ -100,7 +100,7 @@ def count(settings: Settings, key: str) -> int:
 def whole(settings: Settings, key: str) -> int:
     value = settings.get(key)
     if type(value) is not int:
-        from rlx.recipe.wording import describe
+        from rlx.recipe.schema_errors import describe
 
         raise UsageError(
             f"overrides.{key}: rlx must know this number beforehand, found {describe(value)}", "write a whole number"
