@@ -1,4 +1,7 @@
-"""Read recipe files, check them, resolve their arms. Knows nothing of back-ends, hosts and plans."""
+"""Read recipe files, check them, resolve their arms.
+
+It knows the schema, the places of values and the errors of a recipe, and nothing of back-ends, hosts and plans.
+"""
 
 from rlx.recipe.bundled import BundledRecipe, bundled_recipes, start_recipe
 from rlx.recipe.editor_schema import editor_schema

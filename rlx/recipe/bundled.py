@@ -1,4 +1,7 @@
-"""The recipes that come with rlx: their names, and finding what the user means by a recipe argument."""
+"""List the recipes that come with rlx, find what a user means by a recipe argument, and start a recipe from a copy.
+
+A copy brings the files that the recipe names, and never overwrites a file.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _DEFAULT_NAME = "recipe.yaml"
 
 @dataclass(frozen=True, slots=True)
 class BundledRecipe:
-    """A recipe that comes with rlx. `name` is what one types; `description`: the comment on top of the file."""
+    """A recipe that comes with rlx. `name` is what a user types; `description`: the comment on top of the file."""
 
     name: str
     path: Path
@@ -35,7 +38,7 @@ def bundled_recipes() -> tuple[BundledRecipe, ...]:
 
 
 def find_recipe(argument: Path | str) -> Path | str:
-    """The file that the user means: a path, the name of a bundled recipe, or `-` for standard input.
+    """Return the file that the user means: a path, the name of a bundled recipe, or `-` for standard input.
 
     Raises UsageError with similar names for anything else.
     """
@@ -72,7 +75,7 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _description(text: str) -> str:
-    """The comment at the top, as one line."""
+    """Return the comment at the top, as one line."""
     lines = []
     for line in text.splitlines():
         if not line.startswith("#"):
@@ -111,7 +114,7 @@ def _bundled(name: str) -> Path:
 
 
 def _companions(recipe: Path) -> Iterator[Path]:
-    """The files that a recipe names relative to itself, and those that these name in turn."""
+    """Yield the files that a recipe names relative to itself, and those that these name in turn."""
     tree, _ = parse(read_source(recipe))
     for key_path in (("extends",), *LOCAL_PATHS):
         named = find(tree, key_path)
@@ -124,7 +127,7 @@ def _companions(recipe: Path) -> Iterator[Path]:
 
 
 def write_new(files: Mapping[Path, str]) -> tuple[Path, ...]:
-    """Write what is not there yet. A file that is there with this very content is as good as written."""
+    """Write the files that do not exist yet. One that exists with the same content counts as written."""
     for path, text in files.items():
         if path.exists() and (path == next(iter(files)) or path.read_bytes() != text.encode()):
             raise UsageError(f"{path}: exists already, nothing was written", "name another file, or move this one")
@@ -145,7 +148,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Leave no half of a recipe on a full disk: the next attempt would be refused for it."""
+    """Write a file whole or not at all: half of a recipe on a full disk would make the next attempt fail."""
     with path.open("x", encoding="utf-8") as file:
         try:
             file.write(text)

@@ -1,4 +1,4 @@
-"""The experiment of a recipe file: its question, and of each arm what it runs and how it is graded, as digests."""
+"""Declare the experiment of a recipe file: its question, and digests of what each arm runs and is graded by."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DeclaredExperiment:
 
 
 def experiment_of(file: Node) -> tuple[Experiment | None, list[Problem]]:
-    """Read the section of a recipe file, and say what is wrong with it."""
+    """Read the section of a recipe file, and return it with its problems."""
     node = file.children.get(KEY)
     if node is None or node.value is None:
         return None, []
@@ -80,7 +80,7 @@ def written(document: Any, tree: Node) -> Any:
 def declare(
     file: Node, name: str, control: str | None, section: Experiment, seed: int, base: Document, arms: Arms
 ) -> DeclaredExperiment:
-    """Take in every arm, because the question is about all of them, whichever are launched.
+    """Include every arm, because the question is about all of them, whichever are launched.
 
     `seed` is the recipe's own; `base` and `arms`: what the recipe without arms writes, and each arm merged into it.
     """

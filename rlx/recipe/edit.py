@@ -1,4 +1,4 @@
-"""Changes single values in the text of a recipe file, and leaves every other character as its author wrote it."""
+"""Change single values in the text of a recipe file, and leave every other character as its author wrote it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Entry = tuple[yaml.ScalarNode, yaml.Node]
 
 
 def with_value(text: str, keys: Keys, value: object) -> str:
-    """The text with `value` (a scalar, or a list or map of them) at the path `keys`, which need not exist."""
+    """Return the text with `value` (a scalar, or a list or map of them) at the path `keys`, which need not exist."""
     node, rest = _deepest(text, keys)
     if not rest:
         return text[: node.start_mark.index] + inline(value) + text[node.end_mark.index :]
@@ -29,13 +29,13 @@ def with_value(text: str, keys: Keys, value: object) -> str:
 
 
 def value_at(text: str, keys: Keys) -> str | None:
-    """The text of the scalar at the path; None where there is none."""
+    """Return the text of the scalar at the path; None where there is none."""
     node, rest = _deepest(text, keys)
     return None if rest or not isinstance(node, yaml.ScalarNode) else str(node.value)
 
 
 def without_key(text: str, keys: Keys) -> str:
-    """The text without the entry; without its whole map, too, if nothing is left in it. Raises KeyError."""
+    """Return the text without the entry; without its whole map, too, if nothing is left in it. Raises KeyError."""
     node, rest = _deepest(text, keys[:-1])
     index = None if rest else next((i for i, (key, _) in enumerate(_entries(node)) if key.value == keys[-1]), None)
     if index is None:
@@ -78,7 +78,7 @@ def inline(value: object) -> str:
 
 
 def _is_plain(word: str) -> bool:
-    """Tell whether YAML reads the bare word as just that text, also inside brackets."""
+    """Return whether YAML reads the bare word as just that text, also inside brackets."""
     try:
         return bool(yaml.safe_load(f"[{word}]") == [word]) and yaml.safe_load(f"{{{word}: 1}}") == {word: 1}
     except yaml.YAMLError:
@@ -86,7 +86,7 @@ def _is_plain(word: str) -> bool:
 
 
 def _deepest(text: str, keys: Keys) -> tuple[Any, Keys]:
-    """The node at the path, or the last map on the way to it with what is missing from there."""
+    """Return the node at the path, or the last map on the way to it with what is missing from there."""
     node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
     for depth, wanted in enumerate(keys):
         below = next((value for key, value in _entries(node) if key.value == wanted), None)

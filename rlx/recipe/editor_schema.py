@@ -1,4 +1,4 @@
-"""The JSON schema (2020-12) of a recipe file, for editors: what may stand where, with units.
+"""Build the JSON schema (2020-12) of a recipe file for editors: the keys, their values and units.
 
 A file that extends another is a part of a recipe, as an arm is, so only the top level says what is required;
 `rlx validate` checks the whole.
@@ -18,7 +18,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def editor_schema() -> dict[str, Any]:
-    """The schema of a recipe file with `extends`, `control`, `arms` and `experiment`."""
+    """Return the schema of a recipe file with `extends`, `control`, `arms` and `experiment`."""
     generated = Recipe.model_json_schema(mode="validation")
     question = Experiment.model_json_schema(mode="validation")
     sections = {**generated.pop("$defs"), **question.pop("$defs"), "Experiment": question}
@@ -74,7 +74,7 @@ def _file_properties() -> dict[str, Any]:
 
 
 def _partial(section: dict[str, Any]) -> dict[str, Any]:
-    """The section with nothing required, and null, which removes an inherited value, allowed for every key."""
+    """Return the section with nothing required, and null, which removes an inherited value, allowed for every key."""
     properties = {key: _or_null(value) for key, value in section.get("properties", {}).items()}
     rest = {key: value for key, value in section.items() if key not in ("required", "properties")}
     return {**rest, "properties": properties} if properties else rest

@@ -1,4 +1,4 @@
-"""The checked kinds of value that a recipe is made of. Each says in one sentence what it wants when it refuses."""
+"""Define the kinds of value that a recipe consists of. Each refuses with one sentence that says what it accepts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _VARIABLE_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 def refuse(text: str, **context: Any) -> PydanticCustomError:
-    """An error whose text reaches the user as it stands. `key=` moves it to another dotted key of the recipe."""
+    """Return an error whose text reaches the user unchanged. `key=` moves it to another dotted key of the recipe."""
     # Not a format template: a brace in a user's value must not be taken for one.
     return PydanticCustomError("rlx", "{text}", {"text": text, **context})
 

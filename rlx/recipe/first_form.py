@@ -1,6 +1,6 @@
-"""The digests of an arm as form 1 makes them, which registered experiments carry: nothing here follows the schema.
+"""Compute the digests of an arm as form 1 does, which registered experiments carry: nothing here follows the schema.
 
-A key that the table does not have came later, and stands in the digests where a recipe writes it. A default that is
+A key that the table does not have came later, and is part of the digests where a recipe writes it. A default that is
 another one by now is the old one here. Keys have the names that they had then (`rlx.renamed_keys.first_names`).
 """
 
@@ -235,7 +235,7 @@ def _section(document: dict[str, Any], path: Iterable[str]) -> dict[str, Any] | 
 
 
 def _evaluation(document: Document, treatment: Sequence[str], weights: Sequence[str]) -> dict[str, Any]:
-    """All that decides how the arm's answers come about and are graded, as far as a recipe says it.
+    """Return all that decides how the arm's answers come about and are graded, as far as a recipe says it.
 
     Rows count by their path, weights too: their digests are known on the host alone. What an arm does to keys of the
     back-end is its treatment; the others may be about validation.
@@ -245,7 +245,11 @@ def _evaluation(document: Document, treatment: Sequence[str], weights: Sequence[
     kept = {
         "data": {key: data[key] for key in ("prompt_key", "max_prompt_tokens", "max_response_tokens")},
         "model": {key: model[key] for key in (*weights, "dtype")},
-        "overrides": {key: value for key, value in document["overrides"].items() if not _is_changed(key, treatment)},
+        "overrides": {
+            key: value
+            for key, value in document["overrides"].items()
+            if not any(f"{each}.".startswith(f"overrides.{key}.") for each in treatment)
+        },
     }
     if post is not None:
         return {**kept, "post": {**post, "reward": post["reward"] or document["reward"]}}
@@ -255,12 +259,8 @@ def _evaluation(document: Document, treatment: Sequence[str], weights: Sequence[
     return {**kept, **rows, **sampling, **generation}
 
 
-def _is_changed(override: str, treatment: Sequence[str]) -> bool:
-    return any(f"{key}.".startswith(f"overrides.{override}.") for key in treatment)
-
-
 def _file_digest(path: str) -> str:
-    """Empty for a file that cannot be read, of which the rules of the back-end tell."""
+    """Return the sha256 of a file; empty for a file that cannot be read, which the rules of the back-end report."""
     try:
         return hashlib.sha256(read_bytes(Path(path), MOST_SOURCE)).hexdigest()
     except OSError:

@@ -1,4 +1,7 @@
-"""Loads recipe files: reads, merges, validates, and resolves arms. Every problem of a file is reported at once."""
+"""Load recipe files: read what they extend, merge, validate, and resolve arms, with the origin of each value.
+
+Every problem of a file is reported at once.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ from rlx.recipe.tree import Node, changed, find, in_arm, leaves, merge, nearest,
 from rlx.recipe.yaml_tree import parse
 
 ONLY_ARM = "main"
-# What stands here is the back-end's or the reward function's, and null may mean something to them.
+# What is here is the back-end's or the reward function's, and null may mean something to them.
 _VERBATIM = (("overrides",), ("reward", "kwargs"))
 _DEPTH_LIMIT = 10
 # An arm cannot change what the recipe is.
@@ -44,10 +47,10 @@ class ResolvedRecipe:
 
     `treatment`: the dotted leaf keys by which the arm differs from the recipe without it. `origins`: dotted leaf key ->
     `recipe.yaml:12`, `arm aqn, recipe.yaml:40`, `--set`, `--seed` or `default`. `document`: the recipe as JSON-able
-    data, itself a valid recipe. `folder`: where the recipe file lies. `watched`: of an arm without noise, the noise
-    that rlx brings to another arm of the file, the first that has some: its layers are watched here. `sendable`:
+    data, itself a valid recipe. `folder`: the folder of the recipe file. `watched`: of an arm without noise, the noise
+    that rlx brings to another arm of the file, the first that has some: its layers are observed here. `sendable`:
     private files that the person named, because a recipe may come from others and does not decide that they travel.
-    `experiment`: what the file asks, of all its arms; None: nothing. `old_names`: where keys stand by an old name.
+    `experiment`: what the file asks, of all its arms; None: nothing. `old_names`: where keys have an old name.
     """
 
     recipe: Recipe
@@ -81,7 +84,7 @@ class RecipeFile:
         return Path.cwd() if self.path == STDIN else Path(self.path).parent
 
     def resolve(self, arm: str, seed: int | None = None) -> ResolvedRecipe:
-        """The complete recipe of one arm. Raises UsageError for an unknown arm or an impossible seed."""
+        """Return the complete recipe of one arm. Raises UsageError for an unknown arm or an impossible seed."""
         if arm not in self._trees:
             raise UsageError(f"{self.path}: has no arm {arm!r}", f"its arms are {', '.join(self.arms)}")
         tree, base = self._trees[arm], self._base
@@ -119,12 +122,15 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     arms, arm_problems = _arms_of(file)
     unreadable = bool(arm_problems) and not arms
     control, control_problems = (None, []) if unreadable else _control_of(file, arms)
-    # The options lie on top of the arm, so they are merged a second time.
+    # The options come on top of the arm, so they are merged a second time.
     base, over = _without_file_keys(of_files), _without_file_keys(options)
     trees = {name: merge(merge(base, in_arm(arm, name)), over) for name, arm in arms.items()}
     base = merge(base, over)
     asked, question_problems = experiment_of(file)
-    problems += [*of_options, *arm_problems, *control_problems, *question_problems, *_secrets(_question(file))]
+    problems += [*of_options, *arm_problems, *control_problems, *question_problems]
+    # The section of the experiment is the file's own, and of no arm.
+    own = {key: node for key, node in file.children.items() if key == "experiment"}
+    problems += _secrets(Node(own, file.place))
     problems += _all_problems(base, trees.values())
     if problems:
         raise RecipeError(_once_a_place(problems))
@@ -132,11 +138,6 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     name, shown = _validated(base).name, path.name if isinstance(path, Source) else str(path)
     read = RecipeFile(name, shown, tuple(trees), control, trees, base, old_names=(*old_names, *old_in_options))
     return replace(read, experiment=_declared(asked, file, read)) if asked else read
-
-
-def _question(file: Node) -> Node:
-    """The section that is the file's own, and of no arm."""
-    return Node({key: node for key, node in file.children.items() if key == "experiment"}, file.place)
 
 
 def _declared(asked: Experiment, file: Node, read: RecipeFile) -> DeclaredExperiment:
@@ -153,7 +154,7 @@ def _written(tree: Node) -> dict[str, Any]:
 
 
 def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:
-    """Collect problems of the recipe without arms, then of each arm; stop when nobody would read more."""
+    """Collect problems of the recipe without arms, then of each arm; stop when there is more than a reader needs."""
     problems: list[Problem] = []
     for tree in (base, *arms):
         if len(problems) >= SHOWN_PROBLEMS:
@@ -171,7 +172,7 @@ def _problems(tree: Node) -> list[Problem]:
 
 
 def _secrets(tree: Node) -> list[Problem]:
-    """The secrets that stand in a tree."""
+    """Return the secrets that a tree holds in plain text."""
     return [Problem(nearest(tree, path).place, dotted(path), text) for path, text in plain_secrets(plain(tree))]
 
 
@@ -192,7 +193,7 @@ def _once_a_place(problems: Sequence[Problem]) -> list[Problem]:
 
 
 def _read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Problem]]:
-    """The merged tree of a recipe file and everything that it extends, and old names and problems of all of them.
+    """Merge a recipe file onto the files that it extends; return the tree with the old names and problems of all files.
 
     Raises UsageError for a file that cannot be read, a cycle, or more than ten files.
     """
@@ -219,7 +220,7 @@ def _read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Pr
 
 
 def _extended(tree: Node, source: Source, seen: list[Path]) -> Path | None:
-    """The file that this one extends, relative to its folder."""
+    """Return the file that this one extends, relative to its folder."""
     named = tree.children.get("extends")
     if named is None or named.value is None:
         return None
@@ -236,7 +237,7 @@ def _extended(tree: Node, source: Source, seen: list[Path]) -> Path | None:
 
 
 def _without_file_keys(tree: Node) -> Node:
-    """The recipe that is common to all arms."""
+    """Return the recipe that is common to all arms."""
     return without(tree, *FILE_KEYS)
 
 
@@ -262,7 +263,7 @@ def _arms_of(file: Node) -> tuple[dict[str, Node], list[Problem]]:
 
 
 def _control_of(file: Node, arms: dict[str, Node]) -> tuple[str | None, list[Problem]]:
-    """The arm that the others are compared with, and what is wrong with its name."""
+    """Return the arm that the others are compared with, and what is wrong with its name."""
     declared = file.children.get("control")
     if declared is None or declared.value is None:
         return None, []
@@ -270,7 +271,7 @@ def _control_of(file: Node, arms: dict[str, Node]) -> tuple[str | None, list[Pro
         return declared.value, []
     if not arms:
         if "arms" not in file.children and difflib.get_close_matches("arms", file.children, n=1):
-            return None, []  # `arm:` is reported where it stands
+            return None, []  # `arm:` is reported at its place
         return None, [Problem(declared.place, "control", "the recipe has no arms to name one of")]
     near = difflib.get_close_matches(str(declared.value)[:60], arms, n=1)
     hint = f"; did you mean {near[0]}?" if near else f"; the arms are {', '.join(arms)}"
@@ -317,5 +318,5 @@ def _short(place: SourceLocation, folder: Path) -> str:
 
 @lru_cache(maxsize=64)
 def _relative(file: str, folder: Path) -> str:
-    """Standard input is no file: it has no folder to be relative to. Every value of a recipe asks the same."""
+    """Return the file relative to the folder. Standard input is no file: it has no folder to be relative to."""
     return os.path.relpath(file, folder) if Path(file).parent != Path() else file

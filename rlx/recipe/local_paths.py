@@ -1,4 +1,4 @@
-"""The paths of a recipe that name files on this machine: they are relative to the file in which they were written."""
+"""Make the paths of a recipe absolute that name files of this machine, relative to the file where they are written."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ LOCAL_PATHS: tuple[KeyPath, ...] = (("reward", "path"), ("eval", "post", "reward
 
 
 def rooted(tree: Node, folder: Path) -> Node:
-    """The tree with these paths made absolute, in the arms too."""
+    """Return the tree with these paths made absolute, in the arms too."""
+    arms = tree.children.get("arms")
     for key_path in LOCAL_PATHS:
         tree = _at(tree, key_path, folder)
-        for arm in _arms(tree):
+        for arm in arms.children if arms else ():
             tree = _at(tree, ("arms", arm, *key_path), folder)
     return tree
 
 
-def _arms(tree: Node) -> list[str]:
-    arms = tree.children.get("arms")
-    return list(arms.children) if arms else []
-
-
 def _at(node: Node, key_path: KeyPath, folder: Path) -> Node:
-    """A copy of the tree in which the text at the path is absolute; the tree itself where there is none."""
+    """Return a copy of the tree in which the text at the path is absolute; the tree itself where there is none."""
     if not key_path:
-        return Node(_absolute(node.value, folder), node.place) if isinstance(node.value, str) else node
+        if not isinstance(node.value, str):
+            return node
+        # Not resolved: a link stays the link that the user named.
+        return Node(str((folder / home_expanded(node.value)).absolute()), node.place)
     key = str(key_path[0])
     if key not in node.children:
         return node
@@ -38,8 +37,3 @@ def _at(node: Node, key_path: KeyPath, folder: Path) -> Node:
 def home_expanded(path: str) -> Path:
     # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
     return Path(os.path.expanduser(path))  # noqa: PTH111
-
-
-def _absolute(path: str, folder: Path) -> str:
-    # Not resolved: a link stays the link that the user named.
-    return str((folder / home_expanded(path)).absolute())

@@ -1,4 +1,4 @@
-"""Read recipes that use old names of keys: the names are replaced by the current ones, and their places kept."""
+"""Replace old names of keys in a recipe by the current ones, and keep their places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find secrets that stand in a recipe: it names them, and is stored and sent in plain text."""
+"""Find secrets in the text of a recipe, which is stored and sent in plain text and may only name them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ Path = tuple[str | int, ...]
 
 
 def plain_secrets(document: Any) -> Iterator[tuple[Path, str]]:
-    """The path of each secret in a recipe, or in a part of one, and what is wrong there; never the value."""
+    """Yield the path of each secret in a recipe, or in a part of one, and what is wrong there; never the value."""
     for path, value in _values(document, ()):
+        # Items of a list have the name of the list.
+        key = next((step for step in reversed(path) if isinstance(step, str)), "")
         if path[:1] == ("env",):
             name = str(path[1])
             if names_secret(name):
                 yield path[:2], f"{name} looks like a secret, {_STORED}; {_IN_SECRETS.format(name)}"
             elif is_secret(name, value):
                 yield path, f"holds a password or key, {_STORED}; {_IN_SECRETS.format(name)}"
-        elif path[:1] != ("secrets",) and is_secret(_name(path), value):
+        elif path[:1] != ("secrets",) and is_secret(key, value):
             yield path, f"holds a password or key, {_STORED}; {_BY_NAME}"
 
 
@@ -35,8 +37,3 @@ def _values(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
             yield from _values(inner, (*path, place))
     elif path and value is not None:
         yield path, value
-
-
-def _name(path: Path) -> str:
-    """The last key: items of a list are called as the list."""
-    return next((step for step in reversed(path) if isinstance(step, str)), "")

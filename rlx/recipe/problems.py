@@ -1,4 +1,4 @@
-"""Problems of a recipe with their place in a file, and the one error that carries all of them."""
+"""Describe the problems of a recipe with their places in a file, and the one error that carries all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rlx.errors import UsageError
 
 SCHEMA, YAML = "RLX001", "RLX002"
-# More would not be read, and wording each costs time.
+# A reader needs no more of them, and to word each costs time.
 SHOWN_PROBLEMS = 50
 
 
@@ -39,7 +39,7 @@ class Problem:
 
 
 class RecipeError(UsageError):
-    """An invalid recipe. `problems` are ordered as they stand in the files."""
+    """An invalid recipe. `problems` are in the order of the files."""
 
     def __init__(self, problems: Iterable[Problem], hint: str = "") -> None:
         self.problems = tuple(problems)
@@ -50,5 +50,5 @@ class RecipeError(UsageError):
 
 
 def refusal(place: SourceLocation, text: str, key: str = "", id: str = YAML) -> RecipeError:
-    """The error for something that stops the reading."""
+    """Return the error for what stops the reading."""
     return RecipeError([Problem(place, key, text, id)])

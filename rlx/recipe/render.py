@@ -1,4 +1,4 @@
-"""A resolved recipe as YAML that is a valid recipe again, with where each value comes from beside it."""
+"""Write a resolved recipe as YAML that is a valid recipe again, with the origin of each value beside it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlx.yaml_reader.reader import plain_value
 
 # Text that needs no quotes, neither for the safe reader nor for other YAML tools.
 _BARE = re.compile(r"[A-Za-z/][\w./-]*|~/[\w./-]*")
-# What YAML 1.1 tools take for something else.
+# What YAML 1.1 tools read as something else.
 _WORDS_OF_YAML_1_1 = {"yes", "no", "on", "off", "true", "false", "null"}
 _COMMENT_COLUMN_LIMIT = 60
 
 
 def annotated_yaml(resolved: ResolvedRecipe) -> str:
-    """The whole document, each leaf followed by `# origin`, the comments in one column."""
+    """Return the whole document, each leaf followed by `# origin`, the comments in one column."""
     return "".join(f"{line}\n" for line in _annotated(resolved.document, resolved.origins))
 
 
 def annotated_experiment(file: RecipeFile) -> str:
-    """The experiment of the file as comments, because one arm of it is none; empty without."""
+    """Return the experiment of the file as comments, because one arm of it is none; empty without."""
     if file.experiment is None:
         return ""
     lines = _annotated(file.experiment.document, file.experiment.origins)
@@ -31,7 +31,7 @@ def annotated_experiment(file: RecipeFile) -> str:
 
 
 def plain_yaml(document: Mapping[str, Any]) -> str:
-    """The document as YAML: a key of each section a line, what lies deeper on the same."""
+    """Return the document as YAML: a line per key of each section, with deeper values on the same line."""
     lines = (line for key, value in document.items() for line in _section(key, value))
     return "".join(f"{line}\n" for line in lines)
 
@@ -64,7 +64,7 @@ def _lines(value: Mapping[str, Any], origins: Mapping[str, str], path: tuple[str
 
 
 def _flow(value: Any) -> str:
-    """A value on one line."""
+    """Return a value on one line."""
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, float):
@@ -79,12 +79,12 @@ def _flow(value: Any) -> str:
 def _text(text: str) -> str:
     if _BARE.fullmatch(text) and text.lower() not in _WORDS_OF_YAML_1_1 and plain_value(text) == text:
         return text
-    # A JSON string is a YAML string in double quotes; only U+0085 and friends would be folded, so all is escaped.
+    # A JSON string is a YAML string in double quotes; only U+0085 and similar would be folded, so all is escaped.
     return json.dumps(text) if text.isascii() else _escaped(text)
 
 
 def _escaped(text: str) -> str:
-    """JSON escapes beyond U+FFFF come in pairs of surrogates, which YAML does not put together."""
+    """Escape all of it: JSON escapes beyond U+FFFF come in pairs of surrogates, which YAML does not put together."""
     parts = (
         json.dumps(character)[1:-1] if ord(character) <= 0xFFFF else f"\\U{ord(character):08X}" for character in text
     )
@@ -92,6 +92,6 @@ def _escaped(text: str) -> str:
 
 
 def _number(value: float) -> str:
-    # 5e-07 is text for YAML 1.1 tools: they want the point.
+    # 5e-07 is text for YAML 1.1 tools, which require the point.
     mantissa, e, exponent = repr(value).partition("e")
     return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"

@@ -1,6 +1,6 @@
-"""The recipe, version 1, after `extends`, arms and `--set` have been worked in.
+"""Define the recipe, version 1, after `extends`, arms and `--set` have been merged.
 
-Units stand in the field descriptions, which `rlx schema` hands to editors. Back-ends that count in other units
+Units are in the field descriptions, which `rlx schema` gives to editors. Back-ends that count in other units
 convert; nothing here is rounded or guessed.
 """
 
@@ -79,7 +79,7 @@ DECLARED = "declared"
 
 
 class Totals(Section):
-    """What a run of another program will show, said by whoever knows it: rlx cannot count it."""
+    """What a run of another program will show, as its author states it: rlx cannot count it."""
 
     steps: Positive = Field(description="Training steps, counted from 1")
     validations: Annotated[tuple[int, ...], Strict(False)] = Field(
@@ -156,7 +156,7 @@ class Model(Section):
 
 
 class Data(Section):
-    """The data on the host. Row counts are promises that the log is held against."""
+    """The data on the host. The log is checked against the row counts."""
 
     train: HostPath = Field(description="Training data on the host")
     val: HostPath = Field(description="Validation data on the host")
@@ -195,7 +195,7 @@ def _reward_form(value: Any) -> str:
     return "<verifiers>" if verifiers else "<function>"
 
 
-# The tags look unlike any key, so that they can be taken out of the place of an error again.
+# No key resembles the tags, so that they can be taken out of the place of an error again.
 Reward = Annotated[
     Annotated[Text, Tag("<name>")]
     | Annotated[FunctionReward, Tag("<function>")]
@@ -391,7 +391,7 @@ class Aqn(Section):
 
     @model_validator(mode="after")
     def _known_to_the_fork(self) -> Aqn:
-        """It has one schedule; its epoch-aware mode adds nothing, and its factors never reach the rollout."""
+        """Refuse what the fork ignores: its epoch-aware mode adds nothing, and its factors never reach the rollout."""
         if self.provider == "builtin":
             for key in ("schedule", "adaptive", "perturbations", "per_epoch", "multipliers"):
                 if getattr(self, key) != type(self).model_fields[key].default:
@@ -502,7 +502,7 @@ class Experiment(Section):
 
     @property
     def is_of_systems(self) -> bool:
-        """Tell whether whole systems are compared."""
+        """Return whether whole systems are compared."""
         return self.kind == "systems"
 
     @model_validator(mode="after")

@@ -1,8 +1,9 @@
-"""Say in plain words what pydantic found, with the place in the file and the nearest valid key."""
+"""Explain in plain words what pydantic found, with the place in the file and the nearest valid key."""
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, get_args
@@ -52,7 +53,7 @@ _BOUNDS = {
 
 
 def explain_all(error: ValidationError, root: Node) -> list[Problem]:
-    """The problems of a document in the order of the file. Beyond what is shown, they are only counted."""
+    """Return the problems of a document in the order of the file. Beyond what is shown, they are only counted."""
     placed = [(nearest(root, _path(detail)).place, detail) for detail in error.errors(include_url=False)]
     placed.sort(key=lambda item: (item[0].file, item[0].line))
     problems = [Problem(place, dotted(_path(detail)), _words(detail)) for place, detail in placed[:SHOWN_PROBLEMS]]
@@ -68,15 +69,16 @@ def _without_consequences(problems: list[Problem]) -> list[Problem]:
         for problem in problems
         if problem.text.startswith(_MISSPELT)
     }
-    return [problem for problem in problems if problem.text != _MISSING or _with_section(problem.key) not in meant]
-
-
-def _with_section(key: str) -> str:
-    return key if "." in key else f".{key}"
+    # A key of the top level has an empty section.
+    return [
+        problem
+        for problem in problems
+        if problem.text != _MISSING or (problem.key if "." in problem.key else f".{problem.key}") not in meant
+    ]
 
 
 def suggest_key(path: Sequence[str | int]) -> str:
-    """The valid key that was probably meant by an unknown one, as `; did you mean …?`, or nothing."""
+    """Return the valid key that was probably meant by an unknown one, as `; did you mean …?`, or nothing."""
     *above, key = [str(step)[:60] for step in path]
     siblings = _keys_of(tuple(above))
     if near := difflib.get_close_matches(key.lower(), siblings, n=1):
@@ -90,12 +92,12 @@ def suggest_key(path: Sequence[str | int]) -> str:
 
 
 def _foreign_key(key: str) -> str | None:
-    """The recipe's key for what people type who come from a back-end."""
+    """Return the recipe's key for the name that users of a back-end type."""
     return next((known.RECIPE_KEYS[key] for _, known in parts("recipe_keys") if key in known.RECIPE_KEYS), None)
 
 
 def describe(value: Any) -> str:
-    """A value as the user wrote it, for `found …`."""
+    """Return a value as the user wrote it, for `found …`."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):
@@ -112,11 +114,7 @@ def _path(detail: ErrorDetails) -> tuple[str | int, ...]:
     if key := detail.get("ctx", {}).get("key"):
         return tuple(key.split("."))
     # <…>: which form of a union was tried. [key]: pydantic complains about the key of a map.
-    return tuple(step for step in detail["loc"] if not _is_mark(step))
-
-
-def _is_mark(step: str | int) -> bool:
-    return isinstance(step, str) and (step == "[key]" or (step.startswith("<") and step.endswith(">")))
+    return tuple(step for step in detail["loc"] if not re.fullmatch(r"<.*>|\[key\]", str(step), re.DOTALL))
 
 
 def dotted(path: Sequence[str | int]) -> str:
@@ -155,7 +153,7 @@ def _type_words(detail: ErrorDetails) -> str:
     if wanted is None:
         return detail["msg"][:1].lower() + detail["msg"][1:]
     found = detail["input"]
-    # What stands in env may be a password in the wrong place.
+    # A value of env may be a password in the wrong place.
     shown = "" if detail["loc"][:1] == ("env",) else f", found {describe(found)}"
     return f"must be {wanted}{shown}{_type_fix(wanted, found, shown)}"
 
@@ -192,7 +190,7 @@ def _is_number(text: str) -> bool:
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The sections that may stand where this annotation stands."""
+    """Yield the sections that a field with this annotation may hold."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

@@ -1,4 +1,4 @@
-"""`--set train.lr=1e-6`: values from the command line as one more partial recipe on top of the file."""
+"""Read values from the command line (`--set train.lr=1e-6`) as one more partial recipe on top of the file."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _DOTTED_BELOW = ("overrides", "env")
 
 
 def read_sets(sets: Sequence[str], arms: Iterable[str]) -> tuple[Node, list[OldName], list[Problem]]:
-    """The partial recipe that the options spell out; a later one wins. `arms` are known arm names, dots and all.
+    """Return the partial recipe that the options spell out; a later one wins. `arms` are known arm names, dots and all.
 
-    With it come the old names of keys in it, and its problems. Raises UsageError for an option without `=`, without a
-    key or value, or with a value that is no YAML.
+    Also returned are the old names of keys in it, and its problems. Raises UsageError for an option without `=`,
+    without a key or value, or with a value that is no YAML.
     """
     place = SourceLocation(OPTION)
     tree = Node({}, place)
@@ -39,7 +39,7 @@ def read_sets(sets: Sequence[str], arms: Iterable[str]) -> tuple[Node, list[OldN
 
 
 def split_key(key: str, arms: Sequence[str]) -> tuple[str, ...]:
-    """The path that a dotted key means; some names have dots of their own."""
+    """Return the path that a dotted key means; some names have dots of their own."""
     for arm in arms:
         if key.startswith(f"arms.{arm}."):
             return ("arms", arm, *split_key(key.removeprefix(f"arms.{arm}."), ()))
@@ -57,7 +57,7 @@ def _value(key: str, path: tuple[str, ...], text: str, place: SourceLocation) ->
 
 
 def _assigned(tree: Node, path: Sequence[str], value: Node) -> Node:
-    """The tree with this value at this path. Not a merge: a null must stay, to remove what the file says."""
+    """Return the tree with this value at this path. Not a merge: a null must stay, to remove what the file says."""
     if not path:
         return value
     below = tree.children.get(path[0], Node({}, value.place))

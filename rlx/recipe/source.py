@@ -1,4 +1,4 @@
-"""Reads the text of a recipe file, and nothing that is not a small text file."""
+"""Read the text of a recipe file, and refuse what is not a small text file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The text of a file. `name` is how the user called it, `folder` is what relative paths in it start from."""
+    """The text of a file. `name` is the user's name of it, `folder` is what relative paths in it start from."""
 
     name: str
     folder: Path
@@ -35,7 +35,7 @@ def read_source(path: Path | str) -> Source:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether there is a file that can be looked at; Path.is_file raises for names that are too long."""
+    """Return whether there is a readable file; Path.is_file raises for names that are too long."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Recipe files as trees whose every node knows where it was written; merging them keeps the places."""
+"""Hold recipe files as trees whose every node knows where it was written, and merge them with their places."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Node:
 
 
 def merge(base: Node, over: Node) -> Node:
-    """`over` on top of `base`: maps merge deeply, anything else replaces, null removes what was inherited.
+    """Merge `over` onto `base`: maps merge deeply, anything else replaces, null removes what was inherited.
 
     A null that has nothing to remove stays, so that a later merge can act on it. A merged map keeps its first place.
     """
@@ -45,7 +45,7 @@ def merge(base: Node, over: Node) -> Node:
 
 
 def in_arm(node: Node, arm: str) -> Node:
-    """The same tree, every place marked as written inside that arm."""
+    """Return the same tree, every place marked as written inside that arm."""
     value = node.value
     if isinstance(value, dict):
         value = {key: in_arm(child, arm) for key, child in value.items()}
@@ -59,7 +59,7 @@ def without(node: Node, *keys: str) -> Node:
 
 
 def settled(node: Node, verbatim: Sequence[Path]) -> Node:
-    """The tree without nulls, so that defaults apply; below the `verbatim` paths null is a value."""
+    """Return the tree without nulls, so that defaults apply; below the `verbatim` paths null is a value."""
     if not isinstance(node.value, dict) or () in verbatim:
         return node
     below = {key: [path[1:] for path in verbatim if path and path[0] == key] for key in node.value}
@@ -68,14 +68,14 @@ def settled(node: Node, verbatim: Sequence[Path]) -> Node:
 
 
 def plain(node: Node) -> Any:
-    """The tree as plain dicts, lists and scalars."""
+    """Return the tree as plain dicts, lists and scalars."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
     return [plain(child) for child in node.value] if isinstance(node.value, list) else node.value
 
 
 def find(root: Node, path: Sequence[str | int]) -> Node | None:
-    """The node at a path through maps, None where nothing was written."""
+    """Return the node at a path through maps, None where nothing was written."""
     node: Node | None = root
     for key in path:
         node = node.children.get(str(key)) if node else None
@@ -83,7 +83,7 @@ def find(root: Node, path: Sequence[str | int]) -> Node | None:
 
 
 def nearest(root: Node, path: Sequence[str | int]) -> Node:
-    """The node at the path, or the deepest one above it that was written down."""
+    """Return the node at the path, or the deepest one above it that was written down."""
     node = root
     for step in path:
         below: Node | None = None
@@ -98,7 +98,7 @@ def nearest(root: Node, path: Sequence[str | int]) -> Node:
 
 
 def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every path through maps that ends in something that is no map, or an empty one. A list is one leaf."""
+    """Yield every path through maps that ends in something that is no map, or an empty one. A list is one leaf."""
     if isinstance(value, Mapping) and value:
         for key, child in value.items():
             yield from leaves(child, (*path, key))
@@ -107,7 +107,7 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 
 def changed(before: Any, after: Any) -> tuple[str, ...]:
-    """The dotted leaves at which two documents differ. Where a map replaced a scalar, the leaves of the map."""
+    """Return the dotted leaves at which two documents differ. Where a map replaced a scalar, the leaves of the map."""
     old, new = dict(leaves(before)), dict(leaves(after))
     differing = [path for path in {**old, **new} if _exact(old.get(path, _ABSENT)) != _exact(new.get(path, _ABSENT))]
     inner = {path[:depth] for path in differing for depth in range(len(path))}

@@ -1,4 +1,8 @@
-"""Recipe text to a tree with places: the values of YAML 1.2, and refusals that speak of recipes."""
+"""Read the text of a recipe into a tree with places: the values of YAML 1.2, and errors that help to fix a recipe.
+
+libyaml names the place where reading became impossible, which is often one line below the mistake; the errors name the
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ PlaceOf = Callable[[int], SourceLocation]
 
 
 def parse(source: Source) -> tuple[Node, list[Problem]]:
-    """The tree of a file, and the problems that do not keep the rest from being read.
+    """Return the tree of a file, and the problems that do not keep the rest from being read.
 
     Raises RecipeError for what does: text that is no YAML, tags, aliases, limits, several documents, no map on top.
     """
@@ -56,7 +60,7 @@ def parse(source: Source) -> tuple[Node, list[Problem]]:
 
 
 def parse_value(text: str, place: SourceLocation, key: str) -> Node:
-    """One value as `--set` takes it: the same YAML, the same limits. Raises RecipeError that names the key."""
+    """Read one value as `--set` takes it: the same YAML, the same limits. Raises RecipeError that names the key."""
     try:
         node, problems = _read(text, lambda _line: place)
     except RecipeError as error:
@@ -86,7 +90,7 @@ def _tree(node: YamlNode, place_of: PlaceOf) -> Node:
 
 
 def explain(error: YAMLError, text: str) -> tuple[int, str]:
-    """The line (from 1) in which the mistake is, and what to do about it."""
+    """Return the line (from 1) in which the mistake is, and what to do about it."""
     mark: Any = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     if mark is None:
         return 1, "is no YAML text"
@@ -94,12 +98,13 @@ def explain(error: YAMLError, text: str) -> tuple[int, str]:
     # What YAML 1.1 calls a line break: libyaml counts all of these.
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
     index = min(mark.line, len(lines) - 1)
-    if "\t" in _indent(lines[index]):
+    line = lines[index]
+    if "\t" in line[: len(line) - len(line.lstrip())]:
         return index + 1, _TAB
     if "mapping values are not allowed" in problem:
         return _unexpected_colon(lines, index)
     if "cannot start any token" in problem:
-        return index + 1, f"a value that starts with {lines[index][mark.column : mark.column + 1]} must be quoted"
+        return index + 1, f"a value that starts with {line[mark.column : mark.column + 1]} must be quoted"
     opened: Any = getattr(error, "context_mark", None)
     if "simple key" in problem and opened:
         return _no_colon(lines, opened.line)
@@ -110,7 +115,7 @@ def explain(error: YAMLError, text: str) -> tuple[int, str]:
 
 
 def _unexpected_colon(lines: list[str], index: int) -> tuple[int, str]:
-    """A colon where no key can be: a colon missing above, a value with `: ` in it, or too deep an indentation."""
+    """Explain a colon where no key can be: one is missing above, a value holds `: `, or the indentation is too deep."""
     above = _last_content(lines, index - 1)
     if index > 0 and re.fullmatch(r"(- )?[\w.-]+(:\S.*)?", _content(lines[above])):
         return _no_colon(lines, above)
@@ -125,16 +130,12 @@ def _no_colon(lines: list[str], index: int) -> tuple[int, str]:
 
 
 def _last_content(lines: list[str], index: int) -> int:
-    """Find the last line that says something, where a text ends too early."""
+    """Find the last line with content, where a text ends too early."""
     return next((n for n in range(min(index, len(lines) - 1), -1, -1) if _content(lines[n])), index)
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
 def _content(line: str) -> str:
-    """The line without its comment and the space around it."""
+    """Return the line without its comment and the space around it."""
     return re.sub(r"(^|\s)#.*", "", line).strip() if line.strip() else ""
 
 
