@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import codecs
+import fnmatch
+import operator
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from rlx.shell_reader import parameter_operators as parameters
-from rlx.shell_reader.arithmetic import compute
 from rlx.shell_reader.shell_state import State, Value
 from rlx.shell_reader.shell_syntax import Node, named, text_of
 from rlx.shell_reader.shell_words import is_known, without_marks
@@ -28,6 +29,26 @@ _LEADING = re.compile(r"(?:\\\n|\s)*")
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 # Lists that each environment begins, and scripts go on with.
 _GROWING = frozenset(("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LD_PRELOAD"))
+_MOST_PATTERN = 200
+_MOST_VALUE = 2000
+_NAME = re.compile(r"\$?\{?([A-Za-z_]\w*)\}?")
+_SIZE = 1 << 63
+_OPERATORS: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
+    ast.Mod: lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
+}
+_COMPARISONS: Mapping[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_LONGEST_EXPRESSION = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +270,13 @@ class Expander:
         parts = [self._between(node, inner, i) for i in range(1, len(inner)) if not inner[i].is_named]
         first, second = (*parts, "", "")[:2]
         if operator[0] in "#%":
-            return parameters.trimmed(text, operator, first)
+            return _trimmed(text, operator, first)
         if operator[0] == "/":
-            return parameters.replaced(text, operator, first, second)
+            return _replaced(text, operator, first, second)
         if operator[0] in "^,":
-            return parameters.cased(text, operator)
+            return _cased(text, operator)
         start, length = self.arithmetic(first), self.arithmetic(second) if second else None
-        return None if operator != ":" or start is None else parameters.cut(text, start, length)
+        return None if operator != ":" or start is None else _cut(text, start, length)
 
     def _between(self, node: Node, inner: list[Node], at: int) -> str:
         """What stands between one operator and the next."""
@@ -264,7 +285,7 @@ class Expander:
         return "".join(piece.text for piece in self._inside(node, inner[at].end_byte, end, False))
 
     def arithmetic(self, text: str) -> int | None:
-        return compute(text, lambda name: self.plain(name, self.value(name)))
+        return _compute(text, lambda name: self.plain(name, self.value(name)))
 
     def _substituted(self, node: Node) -> str:
         """What a command would print that needs nothing but its own words; else as it is written."""
@@ -326,3 +347,75 @@ def _ansi(text: str) -> str:
     except UnicodeDecodeError:
         return text
     return without_marks(decoded.encode("utf-8", "ignore").decode())
+
+
+def _trimmed(value: str, operator: str, pattern: str) -> str | None:
+    """`#`, `##`, `%` and `%%` take away a beginning or an end; None where that cannot be known."""
+    if not is_known(value) or not is_known(pattern) or len(pattern) > _MOST_PATTERN or len(value) > _MOST_VALUE:
+        return None
+    sizes = range(len(value) + 1)
+    ordered = sizes if len(operator) == 1 else reversed(sizes)
+    glob = re.compile(fnmatch.translate(pattern))
+    for size in ordered:
+        part = value[:size] if operator[0] == "#" else value[len(value) - size :]
+        if glob.match(part):
+            return value[size:] if operator[0] == "#" else value[: len(value) - size]
+    return value
+
+
+def _replaced(value: str, operator: str, pattern: str, by: str) -> str | None:
+    """`/` replaces the first match, `//` each; plain text only, None for patterns."""
+    if not is_known(value) or not is_known(pattern) or not pattern or re.search(r"[*?\[\]\\]", pattern):
+        return None
+    return value.replace(pattern, by, -1 if operator == "//" else 1)
+
+
+def _cased(value: str, operator: str) -> str | None:
+    """`^`, `^^`, `,` and `,,` change the case."""
+    if not is_known(value):
+        return None
+    change = str.upper if operator[0] == "^" else str.lower
+    return change(value) if len(operator) == 2 else change(value[:1]) + value[1:]
+
+
+def _cut(value: str, start: int, length: int | None) -> str | None:
+    """`:start:length` takes a part."""
+    if not is_known(value):
+        return None
+    begin = max(0, len(value) + start) if start < 0 else start
+    if length is None:
+        return value[begin:]
+    return value[begin : len(value) + length] if length < 0 else value[begin : begin + length]
+
+
+def _compute(text: str, variable: Callable[[str], str]) -> int | None:
+    """The number; None for what cannot be known, or is more than sums, products and comparisons."""
+    if len(text) > _LONGEST_EXPRESSION or not is_known(text):
+        return None
+    filled = _NAME.sub(lambda match: f"({variable(match[1]).strip() or '0'})", text)
+    if not is_known(filled) or len(filled) > _LONGEST_EXPRESSION:
+        return None
+    try:
+        return _number(ast.parse(filled.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError):
+        return None
+
+
+def _number(node: ast.expr) -> int:
+    """Raises ValueError for anything else, and for numbers beyond 64 bits."""
+    value = _value(node)
+    if not -_SIZE <= value < _SIZE:
+        raise ValueError
+    return value
+
+
+def _value(node: ast.expr) -> int:
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
+        return -_number(node.operand) if isinstance(node.op, ast.USub) else _number(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_number(node.left), _number(node.right))
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARISONS:
+        return int(_COMPARISONS[type(node.ops[0])](_number(node.left), _number(node.comparators[0])))
+    raise ValueError
