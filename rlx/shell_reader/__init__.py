@@ -1,7 +1,7 @@
 """Read a bash script for what it would run, without running anything: its commands, their words and environment.
 
-Bash's grammar is tree-sitter's. What a shell would do with it is worked out here as far as it can be known, within
-bounds of size, steps and depth. Nothing here knows what the commands mean.
+Bash's grammar is tree-sitter's. This package works out what a shell would do as far as that can be known, within
+bounds of size, steps and depth. It knows nothing of what the commands mean.
 """
 
 from rlx.shell_reader.evaluator import read_script

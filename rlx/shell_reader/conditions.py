@@ -1,6 +1,6 @@
 """Decide the tests of a script: yes, no, or None where only the shell will know.
 
-A variable that the script does not set is taken to be unset, as in a shell whose environment nobody has prepared.
+A variable that the script does not set is taken to be unset, as in a shell with an empty environment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Conditions:
         self._state, self._expander = state, expander
 
     def of_node(self, node: Node) -> bool | None:
-        """Decide what stands in `[ … ]` or `[[ … ]]`."""
+        """Decide what is in `[ … ]` or `[[ … ]]`."""
         with self._state.deeper():
             if node.type == "test_command" and node.children[0].type == "[":
                 return self.of_words(list(self._flat(node)))
@@ -47,7 +47,7 @@ class Conditions:
             return self._not_empty(self._value(self._expander.joined(node)))
 
     def of_words(self, words: list[str]) -> bool | None:
-        """Decide what the commands `test` and `[` are told, which have no brackets but `-o` and `-a`."""
+        """Decide the words of the commands `test` and `[`, which have no brackets but `-o` and `-a`."""
         with self._state.deeper():
             return self._of_words(words)
 
@@ -65,7 +65,7 @@ class Conditions:
         return self._compared(words[0], words[1], words[2]) if len(words) == 3 else None
 
     def _flat(self, node: Node) -> Iterator[str]:
-        """The words between the brackets, which the grammar binds as in `[[`, and `[` does not."""
+        """Yield the words between the brackets, which the grammar binds as in `[[`, and `[` does not."""
         for child in node.children:
             if child.type in ("unary_expression", "binary_expression"):
                 with self._state.deeper():

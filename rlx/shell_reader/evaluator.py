@@ -1,4 +1,7 @@
-"""Go through a script as bash would, and note the commands that it would start instead of starting them."""
+"""Go through a script as bash would, and note the commands that it would start instead of starting them.
+
+Builtins are done as bash does them: functions, `cd`, `set`, `source`, `eval` and others of the kind.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,9 @@ def read_script(text: str, name: str, steps: int = 0) -> ShellScript:
 
 
 class Status(Enum):
-    """RAN is a program's, of which a script expects that it does its work; MAYBE is a test's."""
+    """How a command ends, as far as it is known.
+
+    RAN is a program's, of which a script expects that it does its work; MAYBE is a test's."""
 
     YES = "yes"
     NO = "no"
@@ -57,7 +62,7 @@ def _opposite(status: Status) -> Status:
 
 
 class Evaluator:
-    """Goes through the nodes of a script with one state."""
+    """An evaluator that goes through the nodes of a script with one state."""
 
     def __init__(self, state: State) -> None:
         self._state = state
@@ -146,7 +151,7 @@ class Evaluator:
         return self.run(body) if body is not None else RAN
 
     def _subshell(self, node: Node) -> Status:
-        """What it changes is gone when it ends."""
+        """Run a subshell: what it changes is gone when it ends."""
         state = self._state
         before, exported, workdir = dict(state.variables), set(state.exported), state.workdir
         try:
@@ -267,7 +272,7 @@ class Evaluator:
         return RAN
 
     def _assigned(self, node: Node) -> tuple[str, Value]:
-        """The name, and the value that it gets; an element of a list changes the list."""
+        """Return the name, and the value that it gets; an element of a list changes the list."""
         target, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         adds = any(child.type == "+=" for child in node.children)
         if value is not None and value.type == "array":
@@ -337,7 +342,10 @@ class Evaluator:
         return self.started(words, given, line_of(name))
 
     def _words(self, text: bytes, node: Node, children: list[Node]) -> list[str]:
-        """The words of a command. The grammar parts some that only an escaped blank or new line seems to part."""
+        """Return the words of a command.
+
+        The grammar parts some that only an escaped blank or new line seems to part.
+        """
         words: list[str] = []
         for i, child in enumerate(children):
             fields = self.expander.fields(child)
@@ -362,7 +370,7 @@ class Evaluator:
 
 
 def _gap(text: bytes, node: Node, assignment: Node, name: Node) -> bytes:
-    """What lies between two parts of a command of this text: a new line ends it, unless a backslash goes on."""
+    """Return what is between two parts of a command of this text: a new line ends it, unless a backslash goes on."""
     begin, end = assignment.end_byte - node.start_byte, name.start_byte - node.start_byte
     return text[begin:end].replace(b"\\\n", b"")
 
@@ -415,8 +423,8 @@ class _Builtins:
         return method(words, line)
 
     def _test(self, words: list[str], line: int) -> Status:
-        told = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
-        return _status(self._evaluator.conditions.of_words(told))
+        operands = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
+        return _status(self._evaluator.conditions.of_words(operands))
 
     def _yes(self, words: list[str], line: int) -> Status:
         return YES

@@ -67,7 +67,7 @@ class Expander:
         self._state = state
 
     def fields(self, node: Node) -> list[str]:
-        """The words that one word of the script becomes."""
+        """Return the words that one word of the script becomes."""
         if match := _RANGE.fullmatch(text_of(node)):
             return _numbers(int(match[1]), int(match[2]))
         words: list[str] = []
@@ -88,7 +88,7 @@ class Expander:
         return [self._state.made(word) for word in (*words, *([] if current is None else [current]))]
 
     def joined(self, node: Node) -> str:
-        """The one text that the word becomes where nothing is split: in assignments, tests and defaults."""
+        """Return the one text that the word becomes where nothing is split: in assignments, tests and defaults."""
         pieces = list(self._pieces(node, False))
         return self._state.made(
             "".join(piece.text + (" " if piece.ends else "") for piece in pieces[:-1])
@@ -124,7 +124,7 @@ class Expander:
             yield _Piece(self._literal(text_of(node), quoted))
 
     def _inside(self, node: Node, begin: int, end: int, quoted: bool) -> Iterator[_Piece]:
-        """What lies between two places of a node: its children, and the text between them."""
+        """Yield what is between two places of a node: its children, and the text between them."""
         text, at = node.text, begin
         for child in node.children:
             if child.start_byte < begin or child.end_byte > end or (quoted and not child.is_named):
@@ -153,7 +153,7 @@ class Expander:
             yield _Piece(self.plain(name, value), splits=not quoted)
 
     def value(self, name: str) -> Value | None:
-        """The value of a variable or parameter; None for one that the script does not set."""
+        """Return the value of a variable or parameter; None for one that the script does not set."""
         state = self._state
         if name == "?":
             return "0"
@@ -168,7 +168,7 @@ class Expander:
         return state.variables.get(name)
 
     def plain(self, name: str, value: Value | None) -> str:
-        """The text of a variable; a mark for one from outside."""
+        """Return the text of a variable; a mark for one from outside."""
         if isinstance(value, list):
             return value[0] if value else ""
         if value is not None:
@@ -205,7 +205,7 @@ class Expander:
             yield _Piece(self._state.unknown(text_of(node)))
 
     def _subscripted(self, node: Node) -> tuple[str, str]:
-        """The name, and what stands in the brackets behind it."""
+        """Return the name, and what is in the brackets behind it."""
         if node.type != "subscript":
             return text_of(node), ""
         name, *index = named(node)
@@ -279,7 +279,7 @@ class Expander:
         return None if operator != ":" or start is None else _cut(text, start, length)
 
     def _between(self, node: Node, inner: list[Node], at: int) -> str:
-        """What stands between one operator and the next."""
+        """Return what is between one operator and the next."""
         following = [child for child in inner[at + 1 :] if not child.is_named]
         end = following[0].start_byte if following else node.end_byte - 1
         return "".join(piece.text for piece in self._inside(node, inner[at].end_byte, end, False))
@@ -288,7 +288,7 @@ class Expander:
         return _compute(text, lambda name: self.plain(name, self.value(name)))
 
     def _substituted(self, node: Node) -> str:
-        """What a command would print that needs nothing but its own words; else as it is written."""
+        """Return what a command would print that needs nothing but its own words; else as it is written."""
         children = list(named(node)) if node.type == "command_substitution" else []
         if len(children) == 1 and children[0].type == "command":
             words = [word for child in named(children[0]) for word in self.fields(child)]
@@ -313,7 +313,7 @@ def _printed(words: list[str]) -> str | None:
 
 
 def _blanks(node: Node) -> str:
-    """The blanks before an expansion in quotes, which the grammar counts to it."""
+    """Return the blanks before an expansion in quotes, which the grammar counts to it."""
     match = _LEADING.match(text_of(node))
     return match[0] if match else ""
 
@@ -340,7 +340,7 @@ def _slice(text: bytes, node: Node, begin: int, end: int) -> str:
 
 
 def _ansi(text: str) -> str:
-    """What `$'…'` stands for, without what is no text."""
+    """Return what `$'…'` stands for, without what is no text."""
     try:
         with warnings.catch_warnings(action="ignore"):
             decoded = codecs.decode(text.encode("latin-1", "backslashreplace"), "unicode_escape")
@@ -350,7 +350,7 @@ def _ansi(text: str) -> str:
 
 
 def _trimmed(value: str, operator: str, pattern: str) -> str | None:
-    """`#`, `##`, `%` and `%%` take away a beginning or an end; None where that cannot be known."""
+    """Remove a beginning or an end (`#`, `##`, `%` and `%%`); None where that cannot be known."""
     if not is_known(value) or not is_known(pattern) or len(pattern) > _MOST_PATTERN or len(value) > _MOST_VALUE:
         return None
     sizes = range(len(value) + 1)
@@ -364,14 +364,14 @@ def _trimmed(value: str, operator: str, pattern: str) -> str | None:
 
 
 def _replaced(value: str, operator: str, pattern: str, by: str) -> str | None:
-    """`/` replaces the first match, `//` each; plain text only, None for patterns."""
+    """Replace the first match (`/`) or each (`//`); plain text only, None for patterns."""
     if not is_known(value) or not is_known(pattern) or not pattern or re.search(r"[*?\[\]\\]", pattern):
         return None
     return value.replace(pattern, by, -1 if operator == "//" else 1)
 
 
 def _cased(value: str, operator: str) -> str | None:
-    """`^`, `^^`, `,` and `,,` change the case."""
+    """Change the case (`^`, `^^`, `,` and `,,`)."""
     if not is_known(value):
         return None
     change = str.upper if operator[0] == "^" else str.lower
@@ -379,7 +379,7 @@ def _cased(value: str, operator: str) -> str | None:
 
 
 def _cut(value: str, start: int, length: int | None) -> str | None:
-    """`:start:length` takes a part."""
+    """Take a part (`:start:length`)."""
     if not is_known(value):
         return None
     begin = max(0, len(value) + start) if start < 0 else start
@@ -389,7 +389,7 @@ def _cut(value: str, start: int, length: int | None) -> str | None:
 
 
 def _compute(text: str, variable: Callable[[str], str]) -> int | None:
-    """The number; None for what cannot be known, or is more than sums, products and comparisons."""
+    """Return the number; None for what cannot be known, or is more than sums, products and comparisons."""
     if len(text) > _LONGEST_EXPRESSION or not is_known(text):
         return None
     filled = _NAME.sub(lambda match: f"({variable(match[1]).strip() or '0'})", text)
@@ -402,7 +402,10 @@ def _compute(text: str, variable: Callable[[str], str]) -> int | None:
 
 
 def _number(node: ast.expr) -> int:
-    """Raises ValueError for anything else, and for numbers beyond 64 bits."""
+    """Compute a node of sums, products and comparisons.
+
+    Raises ValueError for others, and for numbers beyond 64 bits.
+    """
     value = _value(node)
     if not -_SIZE <= value < _SIZE:
         raise ValueError

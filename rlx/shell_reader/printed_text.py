@@ -1,4 +1,4 @@
-"""Blank what a script only prints or writes into a file: the words of `echo` and the like, and their here-documents."""
+"""Blank what a script only prints or writes into a file: the words of `echo` and others, and their here-documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HERE = ("heredoc_redirect", "herestring_redirect")
 
 
 def without_printed(text: str, name: str) -> str:
-    """The script with blanks for such words, line by line; what cannot be read as bash stays as it is."""
+    """Return the script with blanks for such words, line by line; what cannot be read as bash stays as it is."""
     try:
         root = parse(text, name)
     except UsageError:
@@ -39,7 +39,7 @@ def without_printed(text: str, name: str) -> str:
 
 
 def _inside(node: Node, is_shown: bool) -> Iterator[tuple[Node, bool]]:
-    """The children, each with whether what it prints is only shown: another command of a pipeline may read it."""
+    """Yield the children, each with whether what it prints is only shown: another command of a pipeline may read it."""
     for child in reversed(node.children):
         yield child, is_shown
         if node.type == "pipeline" and child.is_named:
@@ -47,7 +47,7 @@ def _inside(node: Node, is_shown: bool) -> Iterator[tuple[Node, bool]]:
 
 
 def _behind_document(node: Node) -> Iterator[Node]:
-    """The commands of a pipeline that begins behind a here-document, which the grammar puts into it."""
+    """Yield the commands of a pipeline that begins behind a here-document, which the grammar puts into it."""
     for here in node.children:
         if here.type in _HERE:
             yield from (command for pipe in here.children if pipe.type == "pipeline" for command in pipe.named_children)
@@ -58,7 +58,7 @@ def _passes_on(node: Node) -> bool:
 
 
 def _program(node: Node | None) -> str:
-    """The name of a plain command, redirected or not; "" for anything else."""
+    """Return the name of a plain command, redirected or not; "" for anything else."""
     if node is not None and node.type == "redirected_statement":
         node = node.child_by_field_name("body")
     name = node.child_by_field_name("name") if node is not None and node.type == "command" else None
@@ -66,7 +66,7 @@ def _program(node: Node | None) -> str:
 
 
 def _printed(node: Node) -> Iterator[Node]:
-    """The words of a command that prints, and what it is given as a document."""
+    """Yield the words of a command that prints, and the document that it is given."""
     if node.type in ("command", "redirected_statement") and _program(node) in _PRINTERS:
         for child in node.children:
             if child.type in _HERE:

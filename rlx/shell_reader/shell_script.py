@@ -1,4 +1,4 @@
-"""Hold what was read of a script: commands, variables, what it sources, and what was skipped."""
+"""Describe what was read of a script: commands, variables, what it sources, and what was skipped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlx.shell_reader.shell_words import Word
 class ShellCommand:
     """A program that the script would start, in the folder `workdir`, with the variables that it gets from the script.
 
-    `is_certain`: it is not in a branch of which nobody can tell whether it is taken.
+    `is_certain`: it is in no branch that may or may not be taken.
     """
 
     words: tuple[Word, ...]

@@ -1,4 +1,4 @@
-"""Keep what a shell has in its memory while it goes through a script, and how much it may do."""
+"""Keep the memory of a shell while it goes through a script, and how much it may do."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Left(Exception):
 
 @dataclass
 class State:
-    """`positional` is None where nobody knows how the script is called. `may_leave`: perhaps the loop ends here."""
+    """`positional` is None where it is not known how the script is called. `may_leave`: perhaps the loop ends here."""
 
     name: str
     variables: dict[str, Value] = field(default_factory=dict)
@@ -128,7 +128,7 @@ class State:
             self.is_aside = False
 
     def branch(self, *ways: Callable[[], object]) -> None:
-        """Go each of several ways of which nobody can tell which one is taken: what they make different is unknown.
+        """Go each of several ways where it is not known which one is taken: what they make different is unknown.
 
         A way that ends the script has no part in what comes after. Raises Ended if all of them end it.
         """

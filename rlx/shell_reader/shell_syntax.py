@@ -24,7 +24,7 @@ Node = Any
 
 
 def parse(text: str, name: str) -> Node:
-    """The root of the tree. Raises UsageError for text that is too large, no text, or too tangled."""
+    """Return the root of the tree. Raises UsageError for text that is too large, no text, or too tangled."""
     from tree_sitter import Language, Parser
     from tree_sitter_bash import language
 
@@ -62,5 +62,5 @@ def line_of(node: Node) -> int:
 
 
 def named(node: Node) -> Iterator[Node]:
-    """The children that are more than punctuation, without comments."""
+    """Return the children that are more than punctuation, without comments."""
     return (child for child in node.named_children if child.type != "comment")

@@ -1,6 +1,6 @@
 """Hold the words of a shell, parts of which only the shell itself will know.
 
-While a script is evaluated such a part stands in the text as a number between two marks, which no script can contain,
+While a script is evaluated such a part is in the text as a number between two marks, which no script can contain,
 so that words are joined, split and stored as plain text.
 """
 
@@ -40,7 +40,7 @@ class Word:
 
     @property
     def is_known(self) -> bool:
-        """Tell whether nothing but variables from outside is missing."""
+        """Return whether nothing but variables from outside is missing."""
         return not any(isinstance(part, Unknown) for part in self.parts)
 
     @property
@@ -48,7 +48,7 @@ class Word:
         return tuple(part.name for part in self.parts if isinstance(part, Variable))
 
     def text(self, variable: Callable[[str], str] = lambda name: f"${{{name}}}") -> str:
-        """The text: `variable` says how one from outside is written, what is unknown stands as in the script."""
+        """Return the text: `variable` says how one from outside is written, what is unknown is as in the script."""
         return "".join(_text(part, variable) for part in self.parts)
 
 
@@ -80,7 +80,7 @@ class Marks:
         return word
 
     def only_variable(self, text: str) -> str:
-        """The name of the variable from outside that is all of the text; "" for any other."""
+        """Return the name of the variable from outside that is all of the text; "" for any other."""
         match = _MARK.fullmatch(text)
         part = self._parts[int(match[1])] if match else None
         return part.name if isinstance(part, Variable) else ""
@@ -100,10 +100,10 @@ class Marks:
 
 
 def is_known(text: str) -> bool:
-    """Tell whether no part of marked text is missing."""
+    """Return whether no part of marked text is missing."""
     return BEGIN not in text
 
 
 def without_marks(text: str) -> str:
-    """A script's text without the characters that mark parts here."""
+    """Return a script's text without the characters that mark parts here."""
     return text.translate(_MARKS)

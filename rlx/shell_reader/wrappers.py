@@ -1,4 +1,4 @@
-"""Take off what stands around a program: `nohup`, `env`, `uv run`, `srun`, `ray job submit … --`, `bash -c`."""
+"""Remove what wraps a program: `nohup`, `env`, `uv run`, `srun`, `ray job submit … --`, `bash -c`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Wrapper:
     """A program that starts another one. `with_word` are its options that take a word of their own.
 
     `words` are words of its own before the program, such as the name of a container. `runs_python`: in place of a
-    program it may be told a file of Python, or a module behind -m.
+    program it may be given a file of Python, or a module behind -m.
     """
 
     with_word: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Inner:
 
 
 def programs(script: ShellScript, name: str) -> Iterator[Inner]:
-    """The programs that the commands of a script come to start, themselves where nothing stands around them.
+    """Yield the programs that the commands of a script come to start, themselves where nothing wraps them.
 
     Raises UsageError where the scripts inside them, all together, have no end within the bounds of one.
     """
@@ -152,7 +152,7 @@ def programs(script: ShellScript, name: str) -> Iterator[Inner]:
 
 
 class _Unwrapping:
-    """Takes off wrappers, and counts what is done for the scripts inside."""
+    """Remove wrappers, and count what is done for the scripts inside."""
 
     def __init__(self, name: str, steps: int) -> None:
         self._name, self._steps = name, steps
@@ -162,8 +162,8 @@ class _Unwrapping:
         program = words[0].rpartition("/")[2]
         if most == 0:
             return
-        if program in _SHELLS and (told := _told(words, "-c")) is not None:
-            yield from self._script(found, found.command.words[told], most)
+        if program in _SHELLS and (place := _behind_option(words, "-c")) is not None:
+            yield from self._script(found, found.command.words[place], most)
         elif (taken := _taken_off(found.command.words, words)) is None:
             yield found
         else:
@@ -178,7 +178,7 @@ class _Unwrapping:
                 yield from self.inner(inner, most - 1)
 
     def _script(self, found: Inner, word: Word, most: int) -> Iterator[Inner]:
-        """What is unknown of the text goes through it as a variable of its own."""
+        """Read the script in a word; what is unknown of its text goes through it as a variable of its own."""
         outer = found.command
         unknown = {f"{_UNKNOWN}{i}": part for i, part in enumerate(word.parts) if isinstance(part, Unknown)}
         parts = (f"${{{_UNKNOWN}{i}}}" if isinstance(part, Unknown) else part for i, part in enumerate(word.parts))
@@ -223,7 +223,7 @@ def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str
 
 
 def _wrapper(texts: list[str]) -> tuple[str, int, _Wrapper | None]:
-    """The name of the wrapper, where its options begin, and what it is."""
+    """Return the name of the wrapper, where its options begin, and what it is."""
     program = texts[0].rpartition("/")[2]
     for size in (3, 2, 1):
         name = " ".join((program, *texts[1:size]))
@@ -236,7 +236,7 @@ def _wrapper(texts: list[str]) -> tuple[str, int, _Wrapper | None]:
 
 
 def _is_program(texts: list[str], *, files: bool = False) -> bool:
-    """Tell whether the words begin with a Python, a shell or a wrapper; or with a file of Python, where those run."""
+    """Return whether the words begin with a Python, a shell or a wrapper; or with a file of Python, where those run."""
     name = texts[0].rpartition("/")[2]
     if PYTHON.fullmatch(texts[0]) or name in _SHELLS or (files and name.endswith(".py")):
         return True
@@ -244,7 +244,7 @@ def _is_program(texts: list[str], *, files: bool = False) -> bool:
 
 
 def _after_options(words: list[str], at: int, with_word: tuple[str, ...]) -> int:
-    """The first word that is no option, and no variable as `env` takes them."""
+    """Return the first word that is no option, and no variable as `env` takes them."""
     while at < len(words):
         word = words[at]
         if word == "--":
@@ -256,7 +256,7 @@ def _after_options(words: list[str], at: int, with_word: tuple[str, ...]) -> int
 
 
 def _set_by(command: ShellCommand, words: list[str]) -> tuple[dict[str, Word], tuple[str, ...]]:
-    """The environment with what the wrapper sets, and the files that it names."""
+    """Return the environment with what the wrapper sets, and the files that it names."""
     found, unread = dict(command.environment), []
     for i, word in enumerate(words):
         option, equals, value = word.partition("=")
@@ -281,8 +281,8 @@ def _runtime_env(text: str) -> dict[str, str]:
         return {}
 
 
-def _told(words: list[str], option: str) -> int | None:
-    """The place of the word behind an option, which may stand with others as in `-lc`."""
+def _behind_option(words: list[str], option: str) -> int | None:
+    """Return the place of the word behind an option, which may be joined with others as in `-lc`."""
     for i, word in enumerate(words[:-1]):
         if word.startswith("-") and not word.startswith("--") and word.endswith(option[1:]):
             return i + 1
