@@ -83,7 +83,7 @@ def named_target(
 def _refuse_beside_jobs(site: Site) -> None:
     """Before docker is asked on a login node, which need not have it."""
     if site.batch is not None and site.container is not None:
-        from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+        from rlx.hosts.inventory.host_file import NOT_OF_A_JOB, OWN_CONTAINER
 
         raise UsageError(f"{site.host}: {NOT_OF_A_JOB}: {site.container}", OWN_CONTAINER)
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
 from rlx.errors import RlxError
-from rlx.hosts.opening import Opening
 from rlx.plan import Cmd
+
+READY = b"rlx-ready\n"
+_PATIENCE_S = 2.0
+_KEPT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,6 @@ class Failure:
 MOST_ANSWER_BYTES = 66 * 1024**2
 """What an answer may have on stdout, and again on stderr. The longest that rlx asks for, new pieces of logs, has
 60 MiB at most; what has no limit comes as a stream."""
-
 
 LeftSeconds = Callable[[], float | None]
 """Returns how long to wait for the next piece of a stream; None: as long as that takes."""
@@ -74,3 +77,35 @@ class Link(Protocol):
     def explain(self, failure: Failure) -> RlxError | None:
         """The error that a failure means; None for a failure that is worth a second try and did not arrive."""
         ...
+
+
+class Opening:
+    """The beginning of an answer: the shell says READY when it begins to read, and the command begins with `mark`.
+
+    What is ready and does not begin has got nothing. Then all is sent again, once. If the command had begun after all,
+    its feeder passes over what is too much.
+    """
+
+    def __init__(self, mark: bytes) -> None:
+        self._mark = mark
+        self._before = b""
+        self._ready: float | None = None
+        self.has_begun = self._is_sent_again = False
+
+    def take(self, chunk: bytes) -> None:
+        """Look at the next piece of stdout."""
+        if self.has_begun:
+            return
+        text = self._before + chunk
+        if self._ready is None and READY in text:
+            self._ready = time.monotonic()
+        self.has_begun = self._mark in text
+        self._before = text[-_KEPT_BYTES:]
+
+    def asks_again(self) -> bool:
+        """Tell whether to send all again; True once at most."""
+        due = self._ready is not None and time.monotonic() - self._ready > _PATIENCE_S
+        if self.has_begun or self._is_sent_again or not due:
+            return False
+        self._is_sent_again = True
+        return True

@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable, waited_out
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Session
-from rlx.hosts.opening import Opening
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Opening, Session
 from rlx.hosts.transport import Completed, shown
 from rlx.plan import Cmd
 

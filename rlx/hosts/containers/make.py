@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.hosts.containers.container_errors import not_made
-from rlx.hosts.containers.docker_script import docker_script
+from rlx.hosts.containers.locate import docker_script, not_made
 from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.hosts.inventory.inventory import made_name
 from rlx.hosts.script_parts import slim

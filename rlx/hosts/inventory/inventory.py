@@ -132,7 +132,7 @@ def _checked_container(name: str) -> str:
 
 
 def _is_ssh_name(name: str) -> bool:
-    from rlx.hosts.ssh.ssh_names import is_ssh_name
+    from rlx.hosts.ssh.ssh_config import is_ssh_name
 
     return is_ssh_name(name)
 
@@ -141,7 +141,7 @@ def _unknown(name: str) -> UsageError:
     """A misspelt name must not become a connection to whoever has that name in the network."""
     import difflib
 
-    from rlx.hosts.ssh.ssh_names import ssh_names
+    from rlx.hosts.ssh.ssh_config import ssh_names
 
     known = [*known_hosts(), *ssh_names()]
     near = difflib.get_close_matches(name, known, n=1)

@@ -74,7 +74,7 @@ def read_project() -> Project | None:
 
 def own_names(content: HostFile, user: HostFile) -> frozenset[str]:
     """Choose the names of a project's hosts that mean something already: `local`, the user's, or of the ssh config."""
-    from rlx.hosts.ssh.ssh_names import is_ssh_name
+    from rlx.hosts.ssh.ssh_config import is_ssh_name
 
     own: Mapping[str, object] = {LOCAL.host: None, **user.hosts}
     return frozenset(name for name in content.hosts if name in own or is_ssh_name(name))

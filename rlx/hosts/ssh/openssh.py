@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.host_errors import HostError, TimedOut, Unreachable, waited_out
 from rlx.hosts.link import Failure, Session
 from rlx.hosts.process import process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
-from rlx.hosts.ssh.sockets import control_path, socket_folder
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import by_hand, explain_ssh
 from rlx.plan import Cmd
@@ -174,3 +176,31 @@ class OpensshLink:
 
     def explain(self, failure: Failure) -> RlxError | None:
         return explain_ssh(self.host, self._destination, failure)
+
+
+def control_path(config: str | None) -> str:
+    """ssh's ControlPath: one connection for each ssh config and `%C`, ssh's hash of user, host, port and jump.
+
+    The path is short: a socket's has at most 104 bytes, ssh appends 17 for a while, and TMPDIR may be long. Raises
+    RlxError as `socket_folder` does.
+    """
+    digest = hashlib.sha256((config or "").encode(errors="surrogateescape")).hexdigest()
+    return f"{socket_folder()}/{digest[:8]}%C"
+
+
+def socket_folder() -> Path:
+    """The folder of the sockets, private to this user. Raises RlxError if it is another's, or cannot be made."""
+    folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
+    try:
+        # What is there already, a folder or not, is looked at next.
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+    except OSError as error:
+        raise RlxError(f"{folder}: {error.strerror}", "rlx keeps the sockets of ssh connections there") from None
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise RlxError(
+            f"{folder}: not a private folder of this user (it holds the sockets of ssh connections)",
+            f"if it is yours: chmod 700 {folder}; if not, ask its owner or the administrator to remove it",
+        )
+    return folder

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.errors import UsageError
-from rlx.hosts.inventory.host_entry import NOT_OF_A_JOB, OWN_CONTAINER
+from rlx.hosts.inventory.host_file import NOT_OF_A_JOB, OWN_CONTAINER
 from rlx.hosts.inventory.image_entry import request_problem
 from rlx.plan import Image, LaunchPlan, PlannedFile
 from rlx.plan.run_dir import DOCKER_FILE
