@@ -121,7 +121,7 @@ def _folder(site: Site, look: InstallationQuestion, answer: Mapping[str, Any], c
 
 
 def latest_tree(cache: Path) -> Path | None:
-    """The files that were found the last time, on whatever host; None if there are none."""
+    """Return the files that were found the last time, on whatever host; None if there are none."""
     with suppress(OSError):
         return max((entry for entry in cache.iterdir() if _is_digest(entry.name)), key=_when_used, default=None)
     return None

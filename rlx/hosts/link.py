@@ -57,7 +57,7 @@ class Session(Protocol):
         ...
 
     def end(self) -> tuple[int, bytes]:
-        """The exit status of the connection and all of stderr, once stdout is at its end."""
+        """Return the exit status of the connection and all of stderr, once stdout is at its end."""
         ...
 
 
@@ -75,7 +75,7 @@ class Link(Protocol):
         ...
 
     def explain(self, failure: Failure) -> RlxError | None:
-        """The error that a failure means; None for a failure that is worth a second try and did not arrive."""
+        """Return the error that a failure means; None for a failure that is worth a second try and did not arrive."""
         ...
 
 

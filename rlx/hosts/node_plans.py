@@ -15,7 +15,7 @@ _SPREAD = (
 
 
 def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
-    """The first plan, with the others as its workers and with all findings.
+    """Return the first plan, with the others as its workers and with all findings.
 
     `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it; a login
     node alone, whose jobs have as many nodes as they ask for.

@@ -16,7 +16,7 @@ from typing import IO
 from rlx.hosts.host_errors import ToolMissing
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds, Opening
 
-CHUNK_BYTES = 65536
+_CHUNK_BYTES = 65536
 
 
 class ProcessSession:
@@ -32,12 +32,12 @@ class ProcessSession:
 
     def send(self, data: bytes) -> None:
         assert self._process.stdin is not None
-        send_all(self._process.stdin, data)
+        _send_all(self._process.stdin, data)
 
     def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         assert self._process.stdout is not None
         self.send(data)
-        while (chunk := read_piece(self._process.stdout, left_s())) != b"":
+        while (chunk := _read_piece(self._process.stdout, left_s())) != b"":
             yield chunk or b""
 
     def end(self, timeout_s: float | None = None) -> tuple[int, bytes]:
@@ -73,8 +73,8 @@ def exchange(
     """
     assert process.stdin is not None and process.stdout is not None
     until = time.monotonic() + timeout_s
-    out = transfer(process.stdin, process.stdout, err, data, until, opening, end_input=end_input)
-    return await_end(process, until, out, err)
+    out = _transfer(process.stdin, process.stdout, err, data, until, opening, end_input=end_input)
+    return _await_end(process, until, out, err)
 
 
 _open: set[ProcessSession] = set()
@@ -91,7 +91,7 @@ def _close_all() -> None:
 
 @contextmanager
 def process_session(argv: Sequence[str], environment: Mapping[str, str]) -> Iterator[ProcessSession]:
-    """The session that waits for this command, or a new one. Raises ToolMissing if the program is not there."""
+    """Yield the session that waits for this command, or a new one. Raises ToolMissing if the program is not there."""
     session = _taken(tuple(argv)) or _start(argv, environment)
     try:
         yield session
@@ -146,10 +146,10 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
             process.wait()
     for pipe in (process.stdin, process.stdout):
-        close_pipe(pipe)
+        _close_pipe(pipe)
 
 
-def transfer(
+def _transfer(
     stdin: IO[bytes],
     stdout: IO[bytes],
     err: IO[bytes],
@@ -169,7 +169,7 @@ def transfer(
             for key, _ in ready.select(_wait_s(until, out, err)):
                 if key.fileobj is stdin:
                     rest = _sent(stdin, rest)
-                elif chunk := os.read(key.fd, CHUNK_BYTES):
+                elif chunk := os.read(key.fd, _CHUNK_BYTES):
                     out += chunk
                     opening.take(chunk)
                 else:
@@ -185,7 +185,7 @@ def transfer(
     return out
 
 
-def await_end(process: subprocess.Popen[bytes], until: float, out: bytearray, err: IO[bytes]) -> bytes:
+def _await_end(process: subprocess.Popen[bytes], until: float, out: bytearray, err: IO[bytes]) -> bytes:
     """Wait for the end of what was read to its end, since that may go on to complain; returns `out`.
 
     Raises TimeoutError, or AnswerTooLong.
@@ -197,23 +197,23 @@ def await_end(process: subprocess.Popen[bytes], until: float, out: bytearray, er
     return bytes(out)
 
 
-def send_all(stdin: IO[bytes], data: bytes) -> None:
+def _send_all(stdin: IO[bytes], data: bytes) -> None:
     """Send it, whether or not anybody reads it."""
     with suppress(BrokenPipeError):
         stdin.write(data)
         stdin.flush()
 
 
-def read_piece(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
+def _read_piece(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
     """Read what is there next; nothing at the end, None if nothing came in time."""
     with selectors.DefaultSelector() as ready:
         ready.register(pipe, selectors.EVENT_READ)
         if not ready.select(timeout_s):
             return None
-    return os.read(pipe.fileno(), CHUNK_BYTES)
+    return os.read(pipe.fileno(), _CHUNK_BYTES)
 
 
-def close_pipe(pipe: IO[bytes] | None) -> None:
+def _close_pipe(pipe: IO[bytes] | None) -> None:
     if pipe is not None:
         with suppress(BrokenPipeError):
             pipe.close()

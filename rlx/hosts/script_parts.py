@@ -20,7 +20,7 @@ class ScriptPart:
 
 
 def slim(script: str) -> bytes:
-    """A script without comments and indentation: half of it is for people, and need not travel. No line of a string may
+    """Return a script without comments and indentation: half of it is for people, and need not travel. No line of a string may
     begin with a blank or `#` that counts."""
     return re.sub(r"^[ \t]*(#(?!!).*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
 

@@ -23,7 +23,7 @@ BARE_PATH = "import sys; sys.path[:] = filter(None, sys.path); exec(compile(sys.
 
 
 def python_here_or_there(site: Site, program: str, *arguments: str) -> Cmd:
-    """The command that runs a program by the Python of a place; nothing of the folder it starts in is imported."""
+    """Return the command that runs a program by the Python of a place; nothing of the folder it starts in is imported."""
     return Cmd(sys.executable if is_here(site) else "python3", "-c", BARE_PATH, program, *arguments)
 
 

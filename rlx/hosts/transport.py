@@ -37,7 +37,7 @@ class Transport(Protocol):
         ...
 
     def stream(self, cmd: Cmd) -> AbstractContextManager[Iterator[bytes]]:
-        """The output in pieces as it comes, until the command or the `with` block ends; then the command is gone.
+        """Return the output in pieces as it comes, until the command or the `with` block ends; then the command is gone.
 
         The exit status and what goes to stderr are not told: a command that may fail says so in its output. The
         iterator raises ConnectionLost where the connection ended instead of the command, and other HostErrors.
@@ -46,6 +46,6 @@ class Transport(Protocol):
 
 
 def shown(cmd: Cmd) -> str:
-    """The command for a message: masked, on one line, at most 80 characters; a whole script in it as `…`."""
+    """Return the command for a message: masked, on one line, at most 80 characters; a whole script in it as `…`."""
     text = str(Cmd(*("…" if isinstance(word, str) and "\n" in word else word for word in cmd.arguments)))
     return text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 3] + "..."

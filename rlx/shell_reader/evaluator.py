@@ -165,7 +165,7 @@ class Evaluator:
         return self._choice(list(node.children), "then")
 
     def _choice(self, children: list[Node], word: str) -> Status:
-        """One condition with what follows it; the `elif` and `else` behind it are the other way."""
+        """Decide one condition and run what follows it; the `elif` and `else` behind it are the other way."""
         at = next((i for i, child in enumerate(children) if child.type == word), len(children))
         others = [child for child in children if child.type in ("elif_clause", "else_clause")]
         body = [child for child in children[at + 1 :] if child.type not in ("elif_clause", "else_clause")]

@@ -11,7 +11,7 @@ from rlx.preflight.probing.docker import CONTAINER, DOCKER
 from rlx.preflight.probing.machine import DISK, MACHINE, PROCESSES, TOOLS
 from rlx.preflight.probing.npu import ASCEND, DEVICES, NPU_SMI
 from rlx.preflight.probing.training_environment import ACCELERATOR, PACKAGES, PATHS
-from rlx.schedulers.slurm.slurm_answers import SLURM
+from rlx.schedulers.slurm.login_node import SLURM
 from tests.conftest import CASES
 
 PROBES = {

@@ -9,8 +9,8 @@ from rlx.preflight.doctor import findings_of, host_questions
 from rlx.preflight.probing.examined import Examined
 from rlx.preflight.probing.probe import Side
 from rlx.preflight.wanted import Wanted
+from rlx.schedulers.slurm.login_node import SLURM
 from rlx.schedulers.slurm.settings import Slurm, batch_of
-from rlx.schedulers.slurm.slurm_answers import SLURM
 from tests.preflight.recorded import recorded
 
 SITE = Site(Place("hpc", "me@login"), root="/shared/rlx", batch=batch_of(Slurm("main", "npu:4", {"account": "lab"})))

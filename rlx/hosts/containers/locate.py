@@ -63,7 +63,7 @@ class Container:
 
 
 def locate(site: Site, *, reading: bool = False) -> tuple[Site, tuple[str, ...]]:
-    """The site with its container found and the place of its runs settled, and warnings. Without a container: itself.
+    """Return the site with its container found and the place of its runs settled, and warnings. Without a container: itself.
 
     A launch tries the shared folder by a file; who is only `reading` takes the one that has runs, and writes nothing.
     Raises ContainerGone if there is no such container, if it does not run, or if this user or rlx cannot use it.
@@ -83,7 +83,7 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
 
 
 def locating(site: Site, task: str, *more: str) -> Cmd:
-    """The command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
+    """Return the command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
     words = (site.container or "", _without_slash(site.root), task, *more)
     return Cmd("sh", "-c", _APART, "rlx-locate", docker_script("locate.sh"), "locate.sh", *words)
 
@@ -95,7 +95,7 @@ def read_container(site: Site, answer: str) -> Container:
 
 
 def settle(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]:
-    """The site with this container and the place of its runs, and warnings. Raises ContainerGone."""
+    """Return the site with this container and the place of its runs, and warnings. Raises ContainerGone."""
     if found.root is None or found.container_root is None:
         return _settle_inside(site, found)
     _check_tools(site, found, _NEEDED)
@@ -113,7 +113,7 @@ def _parse(site: Site, lines: Sequence[str]) -> Container:
     values = dict(words)
     if "error" in values:
         kind, _, text = values["error"].strip().partition(" ")
-        raise refusal(site, kind, text.strip())
+        raise _refusal(site, kind, text.strip())
     return Container(
         id=values["id"],
         name=values["name"].removeprefix("/"),
@@ -130,11 +130,11 @@ def _parse(site: Site, lines: Sequence[str]) -> Container:
 
 def _settle_inside(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]:
     if found.unusable and site.root != Site().root:
-        raise refusal(site, "unusable", found.unusable)
+        raise _refusal(site, "unusable", found.unusable)
     if found.storage in _IN_MEMORY:
-        raise refusal(site, "in-memory", found.storage)
+        raise _refusal(site, "in-memory", found.storage)
     if not found.is_writable:
-        raise refusal(site, "read-only", site.root)
+        raise _refusal(site, "read-only", site.root)
     _check_tools(site, found, _NEEDED_ALONE)
     warning = (
         f"{site.host} and the container {found.name} share no folder that both can write: the runs lie in the "
@@ -153,14 +153,14 @@ def _check_tools(site: Site, found: Container, needed: Sequence[str]) -> None:
         )
 
 
-def refusal(site: Site, kind: str, text: str) -> ContainerGone:
-    """The error for what locate.sh, or `locate`, found wrong; `text` is the detail of that kind."""
+def _refusal(site: Site, kind: str, text: str) -> ContainerGone:
+    """Return the error for what locate.sh, or `locate`, found wrong; `text` is the detail of that kind."""
     message, hint = _words(site, kind, text)
     return ContainerGone(f"{site.host}: {message}", hint)
 
 
 def not_made(site: Site, image: str, name: str, kind: str, text: str) -> ContainerGone:
-    """The error for what container.sh found wrong with the image, or the container of that name."""
+    """Return the error for what container.sh found wrong with the image, or the container of that name."""
     message, hint = _making_words(image, name, kind, text) or _words(replace(site, container=name), kind, text)
     return ContainerGone(f"{site.host}: {message}", hint)
 
@@ -236,7 +236,7 @@ def _unfit(name: str, kind: str, text: str) -> tuple[str, str]:
 
 
 def docker_script(*names: str) -> str:
-    """The scripts of these names as one, behind what all of them share, without their comments."""
+    """Return the scripts of these names as one, behind what all of them share, without their comments."""
     return "".join(
         slim((payload_folder() / part).read_text(encoding="utf-8")).decode() for part in ("ask_docker.sh", *names)
     )

@@ -16,7 +16,7 @@ _FORMS = "--devices takes a count (4), or device numbers (0,2-3; a single one is
 
 
 def on_devices(plan: LaunchPlan, host: Host, wanted: str | None) -> LaunchPlan:
-    """The plan with the devices that a person named, and with a finding where the host has not what it needs.
+    """Return the plan with the devices that a person named, and with a finding where the host has not what it needs.
 
     `wanted` is a count or a list of device numbers; both must be as many as the recipe needs. Raises UsageError.
     """
@@ -26,7 +26,7 @@ def on_devices(plan: LaunchPlan, host: Host, wanted: str | None) -> LaunchPlan:
 
 
 def is_misplaced(plan: LaunchPlan) -> bool:
-    """The host is known to lack the devices of the plan, or the plan more hosts than it names."""
+    """Return the host is known to lack the devices of the plan, or the plan more hosts than it names."""
     return any(finding.id in _IDS for finding in plan.findings)
 
 

@@ -53,7 +53,7 @@ def _dump(document: Mapping[str, Any]) -> str:
 
 
 def _proven(text: str, path: Path, wanted: HostFile) -> str:
-    """The text, if it says exactly what is wanted."""
+    """Return the text, if it says exactly what is wanted."""
     with suppress(UsageError):
         if parse_host_file(text, str(path)) == wanted:
             return text
@@ -83,7 +83,7 @@ def _replaced(text: str, entry: Mapping[str, Any]) -> str:
 
 
 def _removed(text: str, name: str) -> str:
-    """The text without the lines of an entry and of the comment right above it."""
+    """Return the text without the lines of an entry and of the comment right above it."""
     key, node = _entry(text, name)
     lines = _lines(text)
     first = key.start_mark.line
@@ -108,7 +108,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _last_line(node: Any) -> int:
-    """The last line of a value, from 0. A block ends for YAML only where the next thing starts."""
+    """Return the last line of a value, from 0. A block ends for YAML only where the next thing starts."""
     if node.id != "scalar" and not node.flow_style and node.value:
         last = node.value[-1]
         return _last_line(last[1] if node.id == "mapping" else last)

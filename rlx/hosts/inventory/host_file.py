@@ -58,7 +58,10 @@ def read_host_file(path: Path) -> HostFile:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file of hosts, empty if there is none. Raises UsageError for what is no text of up to 1 MB."""
+    """Return the text of a file of hosts, empty if there is none.
+
+    Raises UsageError for what is no text of up to 1 MB.
+    """
     if str(path) == os.devnull:
         return ""
     try:
@@ -90,7 +93,7 @@ def _hosts(reader: Reader, node: Any) -> dict[str, Host]:
         if problem := name_problem(name):
             reader.complain(name_node, f"hosts.{name[:80]}", problem)
         else:
-            found[name] = read_host(reader, name, name_node, value)
+            found[name] = _read_host(reader, name, name_node, value)
     return found
 
 
@@ -101,8 +104,8 @@ def _defaults(reader: Reader, node: Any) -> Defaults:
     return Defaults(host or LOCAL.host, container, reader.place(node))
 
 
-def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
-    """The entry; what is wrong with it is left with the reader."""
+def _read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
+    """Return the entry; what is wrong with it is left with the reader."""
     key = f"hosts.{name}"
     schedulers = _schedulers(node)
     readers = {**_READERS, **{name: _batch_reader(name) for name in schedulers}}
@@ -132,7 +135,7 @@ def read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
 
 
 def _schedulers(node: Any) -> tuple[str, ...]:
-    """The batch schedulers that an entry may name: those of rlx, and what it names of other distributions."""
+    """Return the batch schedulers that an entry may name: those of rlx, and what it names of other distributions."""
     keys = [key.value for key, _ in node.value] if node.id == "mapping" else []
     unknown = [key for key in keys if key not in _READERS and key not in _MEANT]
     return tuple(dict.fromkeys([*batch_schedulers(), *filter(is_batch_scheduler, unknown)]))
@@ -218,7 +221,7 @@ def _device(reader: Reader, node: Any, key: str) -> Device | None:
 
 
 def _device_of_jobs(batch: Batch | None) -> Device | None:
-    """What a job may ask for is what the host is said to have, where the entry does not say."""
+    """Return what a job may ask for is what the host is said to have, where the entry does not say."""
     found = entry_of(batch.scheduler).device(batch.settings) if batch and batch.settings else None
     kind, count = found or (None, None)
     return Device(kind, count) if kind in DEVICE_KINDS else None

@@ -29,7 +29,7 @@ _FORM = YamlForm(
 
 
 def read_nodes(text: str, file: str, what: str = _HOSTS) -> tuple[YamlNode | None, list[YamlProblem]]:
-    """The root node of a YAML text, None for one without content, and what is wrong with single entries.
+    """Return the root node of a YAML text, None for one without content, and what is wrong with single entries.
 
     `what` the text is is said in refusals. Raises UsageError with the line for what cannot be read.
     """
@@ -81,7 +81,10 @@ class Reader:
         return {name.value: (name, value) for name, value in node.value}
 
     def section(self, node: YamlNode, key: str, known: Sequence[str], meant: Mapping[str, str]) -> dict[str, YamlNode]:
-        """The values of a map by key. An unknown key is a problem; `meant` says what people mean by a foreign one."""
+        """Return the values of a map by key.
+
+        An unknown key is a problem; `meant` says what people mean by a foreign one.
+        """
         found = {}
         for name, (name_node, value) in self.entries(node, key).items():
             if name in known:
@@ -91,14 +94,14 @@ class Reader:
         return found
 
     def text(self, node: YamlNode, key: str) -> str | None:
-        """A word or text, None (and a problem) for anything else."""
+        """Return a word or text, None (and a problem) for anything else."""
         if node.id != "scalar" or is_nothing(node):
             self.complain(node, key, f"must be text, found {_described(node)}")
             return None
         return str(node.value)
 
     def items(self, node: YamlNode, key: str) -> list[tuple[YamlNode, str]]:
-        """The nodes of a list, each with its key."""
+        """Return the nodes of a list, each with its key."""
         if node.id != "sequence":
             self.complain(node, key, f"must be a list, found {_described(node)}")
             return []
@@ -106,7 +109,7 @@ class Reader:
 
 
 def is_nothing(node: YamlNode) -> bool:
-    """A key without a value."""
+    """Return a key without a value."""
     return node.id == "scalar" and node.is_plain and node.value in _NOTHING
 
 

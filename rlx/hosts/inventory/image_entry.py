@@ -31,7 +31,7 @@ def request_problem(image: Image) -> str:
 
 
 def read_image(reader: Reader, node: Any, key: str) -> Image | None:
-    """What is wrong with it is left with the reader."""
+    """Return what is wrong with it is left with the reader."""
     if node.id != "mapping":
         name = _checked(reader, node, key, image_problem)
         return Image(name) if name else None

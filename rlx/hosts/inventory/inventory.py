@@ -62,7 +62,7 @@ def _user() -> str:
 
 
 def known_host(name: str | None = None) -> Host:
-    """The entry of a name, of a bare ssh destination, or of the default host. Raises UsageError."""
+    """Return the entry of a name, of a bare ssh destination, or of the default host. Raises UsageError."""
     if name is not None:
         return _find(name)
     from rlx.hosts.inventory.project import read_project
@@ -95,7 +95,7 @@ def local_site() -> Site:
 
 
 def tmux_socket() -> str:
-    """The name of the tmux server that holds the sessions of runs (`tmux -L`). `$RLX_TMUX_SOCKET` overrides."""
+    """Return the name of the tmux server that holds the sessions of runs (`tmux -L`). `$RLX_TMUX_SOCKET` overrides."""
     return os.environ.get("RLX_TMUX_SOCKET") or "rlx"
 
 
@@ -138,7 +138,7 @@ def _is_ssh_name(name: str) -> bool:
 
 
 def _unknown(name: str) -> UsageError:
-    """A misspelt name must not become a connection to whoever has that name in the network."""
+    """Return a misspelt name must not become a connection to whoever has that name in the network."""
     import difflib
 
     from rlx.hosts.ssh.ssh_config import ssh_names

@@ -56,7 +56,7 @@ def _project_entries() -> list[list[Any]]:
 
 
 def trust_file() -> Path:
-    """The file beside the user's own hosts.yaml."""
+    """Return the file beside the user's own hosts.yaml."""
     return user_file().with_name("trusted.json")
 
 
@@ -65,7 +65,7 @@ def _entry(site: Site, program: str) -> list[str]:
 
 
 def _read() -> dict[str, list[Any]]:
-    """What is no such file says nothing: then everything is asked again."""
+    """Return what is no such file says nothing: then everything is asked again."""
     try:
         with trust_file().open(encoding="utf-8") as file:
             found = json.loads(file.read(_SIZE_LIMIT))

@@ -49,7 +49,7 @@ _LOCALE = re.compile(r"LANG|LANGUAGE|LC_\w+")
 
 
 def check_destination(destination: str) -> str:
-    """The destination as ssh may be given it. Raises UsageError for one that ssh could read as an option."""
+    """Return the destination as ssh may be given it. Raises UsageError for one that ssh could read as an option."""
     if destination.startswith("-") or not destination or re.search(r"[\s\x00-\x1f\x7f]", destination):
         raise UsageError(
             f"{destination!r} is not a destination for ssh", "write host, user@host, ssh://user@host:port or an alias"
@@ -63,13 +63,16 @@ def ssh_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def interactive(destination: str, cmd: Cmd) -> Cmd:
-    """The ssh command that shows a command of that host in this terminal. No secrets: the login shell there sees it."""
+    """Return the ssh command that shows a command of that host in this terminal.
+
+    No secrets: the login shell there sees it.
+    """
     return Cmd(*_ssh("-t", check_destination(destination), ssh_config(), shared=True), cmd)
 
 
 def _ssh(how: str, destination: str, config: str | None, *, shared: bool) -> list[str]:
     """`how` is an option of ssh, such as that to ask for a terminal, or for none."""
-    connection = (*_SHARED, f"ControlPath={control_path(config)}") if shared else _OWN
+    connection = (*_SHARED, f"ControlPath={_control_path(config)}") if shared else _OWN
     options = [word for option in (*_OPTIONS, *_session_options(), *connection) for word in ("-o", option)]
     chosen = ["-F", config] if config else []
     return ["ssh", how, *chosen, *options, *_address(destination)]
@@ -160,7 +163,7 @@ class OpensshLink:
         try:
             return self._code(argv, _CHECK_S)[0] == 0
         except TimeoutError:
-            folder = socket_folder()
+            folder = _socket_folder()
             raise error(
                 f"{self.host}: its shared connection does not answer: the ssh that holds it is stopped or hangs",
                 f"end that ssh (its command line names {folder}), or remove {folder}: then rlx opens a new one",
@@ -178,18 +181,18 @@ class OpensshLink:
         return explain_ssh(self.host, self._destination, failure)
 
 
-def control_path(config: str | None) -> str:
+def _control_path(config: str | None) -> str:
     """ssh's ControlPath: one connection for each ssh config and `%C`, ssh's hash of user, host, port and jump.
 
     The path is short: a socket's has at most 104 bytes, ssh appends 17 for a while, and TMPDIR may be long. Raises
-    RlxError as `socket_folder` does.
+    RlxError as `_socket_folder` does.
     """
     digest = hashlib.sha256((config or "").encode(errors="surrogateescape")).hexdigest()
-    return f"{socket_folder()}/{digest[:8]}%C"
+    return f"{_socket_folder()}/{digest[:8]}%C"
 
 
-def socket_folder() -> Path:
-    """The folder of the sockets, private to this user. Raises RlxError if it is another's, or cannot be made."""
+def _socket_folder() -> Path:
+    """Return the folder of the sockets, private to this user. Raises RlxError if it is another's, or cannot be made."""
     folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
     try:
         # What is there already, a folder or not, is looked at next.

@@ -104,7 +104,10 @@ def _options_of(alias: str) -> dict[str, str]:
 
 
 def _readable(path: Path, alias: str) -> str:
-    """The text of a config file. A file begins anew for every host, also after the Host blocks of another one."""
+    """Return the text of a config file.
+
+    A file begins anew for every host, also after the Host blocks of another one.
+    """
     text = path.read_text(encoding="utf-8", errors="replace")
     for number, line in enumerate(text.splitlines(), 1):
         keyword, value = re.match(r"\s*([^\s=]*)[\s=]*(.*)", line).groups()  # type: ignore[union-attr]
@@ -155,7 +158,7 @@ class HostKey:
 
 
 def host_keys(files: Iterable[Path], host: str, port: int) -> list[HostKey]:
-    """The keys of a host. Lines that cannot be read are no keys; a file that is not there has none."""
+    """Return the keys of a host. Lines that cannot be read are no keys; a file that is not there has none."""
     name = host.lower() if port == 22 else f"[{host.lower()}]:{port}"
     return [key for path in files for line in _lines(path) for key in _keys_in(line, name)]
 

@@ -31,7 +31,7 @@ _NAP_S = 0.01
 
 # With the connection gone, paramiko says either.
 _GONE = (OSError, EOFError)
-UNKNOWN_KEY = "the key is not among the known ones"
+_UNKNOWN_KEY = "the key is not among the known ones"
 
 
 # It would print what rlx says better.
@@ -51,10 +51,10 @@ class ParamikoLink:
         self._settings = settings_of(destination)
 
     @contextmanager
-    def open(self, line: str, *, streaming: bool) -> Iterator[ChannelSession]:
+    def open(self, line: str, *, streaming: bool) -> Iterator[_ChannelSession]:
         with turn(self._destination, streaming=streaming) as shares, ExitStack() as opened:
             # Whatever goes wrong here went wrong before the command began.
-            with connecting(self.host, self._destination, self._settings):
+            with _connecting(self.host, self._destination, self._settings):
                 channel = self._shared_session() if shares else None
                 if channel is None:
                     client = self._connect()
@@ -62,7 +62,7 @@ class ParamikoLink:
                     channel = _session(client)
                 opened.callback(channel.close)
                 _start(channel, line)
-            yield ChannelSession(channel)
+            yield _ChannelSession(channel)
 
     def open_ahead(self, line: str) -> None:
         """Do nothing: paramiko is there for machines without ssh, and opens no channel ahead."""
@@ -95,7 +95,7 @@ class ParamikoLink:
         import paramiko
 
         settings = self._settings
-        with connecting(self.host, self._destination, settings):
+        with _connecting(self.host, self._destination, settings):
             client = _client(host_keys(settings.known_hosts, settings.host, settings.port), settings)
             client.connect(
                 settings.host,
@@ -129,7 +129,7 @@ def _session(client: paramiko.SSHClient) -> paramiko.Channel:
 
 def _start(channel: paramiko.Channel, line: str) -> None:
     """paramiko waits for ever for the answer to this request; a channel that is closed ends the wait."""
-    timer = threading.Timer(_CONNECT_S, close, (channel,))
+    timer = threading.Timer(_CONNECT_S, _close, (channel,))
     timer.start()
     try:
         channel.exec_command(line)
@@ -147,7 +147,7 @@ def _socket(settings: Settings) -> socket.socket:
 
 
 def _client(keys: list[HostKey], settings: Settings) -> paramiko.SSHClient:
-    """Raises SSHException when connecting to a host whose key is not among these."""
+    """Set the host keys. Raises SSHException when connecting to a host whose key is not among these."""
     import paramiko
 
     revoked = {key.data for key in keys if key.marker == "@revoked"}
@@ -167,12 +167,12 @@ def _refuse_unknown(revoked: set[bytes]) -> paramiko.MissingHostKeyPolicy:
         def missing_host_key(self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey) -> None:
             if key.asbytes() in revoked:
                 raise paramiko.BadHostKeyException(hostname, key, key)
-            raise paramiko.SSHException(UNKNOWN_KEY)
+            raise paramiko.SSHException(_UNKNOWN_KEY)
 
     return RefuseUnknown()
 
 
-class ChannelSession:
+class _ChannelSession:
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
         self._err = bytearray()
@@ -202,12 +202,12 @@ class ChannelSession:
             if opening.asks_again():
                 self.send(data)
             if len(out) > MOST_ANSWER_BYTES:
-                close(self._channel)
+                _close(self._channel)
         return out
 
     def _expire(self, expired: threading.Event) -> None:
         expired.set()
-        close(self._channel)
+        _close(self._channel)
 
     def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
         self.send(data)
@@ -249,17 +249,17 @@ class ChannelSession:
             while chunk := self._channel.recv_stderr(_CHUNK_BYTES):
                 self._err += chunk
                 if len(self._err) > MOST_ANSWER_BYTES:
-                    close(self._channel)
+                    _close(self._channel)
 
 
-def close(channel: paramiko.Channel) -> None:
+def _close(channel: paramiko.Channel) -> None:
     """Let whoever waits for the channel go on. None is left to close where the connection is gone."""
     with suppress(*_GONE):
         channel.close()
 
 
 @contextmanager
-def connecting(host: str, destination: str, settings: Settings) -> Iterator[None]:
+def _connecting(host: str, destination: str, settings: Settings) -> Iterator[None]:
     """Raises HostErrors in place of paramiko's and the system's."""
     import paramiko
 
@@ -279,7 +279,7 @@ def _meaning(error: Exception, where: str, settings: Settings) -> HostError:
             f" ssh-keygen -R '{name}'; otherwise somebody may be in between: do not connect"
         )
         return HostKeyChanged(f"{where}: the host shows another key than the known one, or a revoked one", hint)
-    if str(error) == UNKNOWN_KEY:
+    if str(error) == _UNKNOWN_KEY:
         hint = (
             f"get its line with `ssh-keyscan -p {settings.port} {settings.host}`, compare the fingerprint with what"
             f" its administrator says, and add it to {settings.known_hosts[0]}"

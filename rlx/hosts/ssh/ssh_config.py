@@ -26,7 +26,7 @@ def is_ssh_name(name: str) -> bool:
 
 
 def ssh_names() -> list[str]:
-    """The names that stand in the config without a wildcard, in its order."""
+    """Return the names that stand in the config without a wildcard, in its order."""
     words = (word for patterns in _patterns(_user_config(), 0) for word in patterns)
     return list(dict.fromkeys(word for word in words if not set(word) & set("*?!")))
 

@@ -132,7 +132,7 @@ def _accounted(job: Job) -> Job:
 
 
 def epoch(text: str) -> float | None:
-    """A time as Slurm's programs write it; None for `N/A`, and for the end of a job without a limit."""
+    """Return a time as Slurm's programs write it; None for `N/A`, and for the end of a job without a limit."""
     return float(text) if text.isascii() and text.isdigit() and len(text) < 12 else None
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from rlx.plan import Finding, Severity, Site
 from rlx.preflight.probing.examined import Examined, folders
-from rlx.preflight.probing.probe import Facts, Question
+from rlx.preflight.probing.probe import Facts, Probe, Question, number
+from rlx.resources import payload_below
 from rlx.schedulers.slurm.entry import sbatch_options
 from rlx.schedulers.slurm.settings import Slurm, slurm_of
-from rlx.schedulers.slurm.slurm_answers import SLURM
 
 _NEEDED = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 _AWAY = ("down", "drain", "fail", "maint", "unk", "boot", "power", "inval", "future")
 _LOCAL_FILE_SYSTEMS = frozenset({"ext2/ext3", "ext4", "xfs", "btrfs", "zfs", "overlayfs", "tmpfs", "ramfs"})
 _ENTRY = "correct slurm in the entry of this host: rlx hosts show {} names the file"
+_DEVICES = re.compile(r"(?:^|,)([A-Za-z]\w*)(?::([\w.-]*[A-Za-z][\w.-]*))?:(\d{1,4})")
+_STATE = re.compile(r"\bState=(\S+)")
+_MOST_CHARACTERS = 300
+_TEXTS = ("version", "state", "silence", "unaccounted", "refusal")
 
 
 def questions(site: Site) -> list[Question]:
@@ -129,3 +136,42 @@ def _shared_root(examined: Examined) -> Iterator[Finding]:
             message = f"{site.root} lies on {folder['type']} of the login node: other nodes may not see it"
             fix = "choose a root on the cluster's file system: rlx hosts add … --root"
             yield Finding("RLX599", Severity.WARNING, message, fix, site.host)
+
+
+def parse_slurm(text: str) -> dict[str, Any]:
+    """Tools by path, version, state of the partition, its nodes, and what `sbatch --test-only` answered.
+
+    `silence`: why Slurm did not answer; `unaccounted`: why its accounting did not; `refusal`: why it would not take
+    such a job. A node has `devices` by kind.
+    """
+    facts: dict[str, Any] = {"tools": {}, "nodes": [], **dict.fromkeys(_TEXTS, "")}
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        rest = rest.strip()[:_MOST_CHARACTERS]
+        if word == "tool" and "=" in rest:
+            name, _, path = rest.partition("=")
+            facts["tools"][name] = path
+        elif word == "version":
+            facts["version"] = rest
+        elif word == "partition":
+            facts["state"] = match[1] if (match := _STATE.search(line)) else ""
+        elif word == "node" and rest.count("|") >= 3:
+            facts["nodes"].append(_node(*rest.split("|", 3)))
+        elif word == "silent":
+            facts["silence"] = rest or "no reason given"
+        elif word == "unaccounted":
+            facts["unaccounted"] = rest or "no answer"
+        elif word == "test":
+            code, _, said = rest.partition(" ")
+            facts["refusal"] = "" if code == "0" else said or f"sbatch --test-only ended with {code}"
+    return facts
+
+
+def _node(name: str, state: str, gres: str, reason: str) -> dict[str, Any]:
+    devices = {
+        found[0] + (f":{found[1]}" if found[1] else ""): number(found[2]) or 0 for found in _DEVICES.findall(gres)
+    }
+    return {"name": name, "state": state, "devices": devices, "reason": "" if reason == "none" else reason}
+
+
+SLURM = Probe("slurm", payload_below(Path(__file__).parent) / "probe.sh", parse_slurm, limit_s=25)
