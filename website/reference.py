@@ -58,7 +58,7 @@ def commands(language: str) -> Iterator[str]:
     import typer
 
     from rlx.cli.frame.app import command_line
-    from rlx.cli.frame.help_text import GROUPS
+    from rlx.cli.frame.commands import GROUPS
 
     words = WORDS[language]
     yield f"# {words['commands']}\n\n{words['about_commands']}\n"

@@ -103,12 +103,13 @@ def _checked(what: Collection[str], runs: Runs | None, older_than_s: float | Non
 
 
 def _scope(runs: Runs | None, older_than_s: float | None, keep: int | None, host: str | None) -> Scope:
-    from rlx.api.selection import names_of, open_index, runs_or_latest
+    from rlx.api.selection import host_names, names_of, open_index, runs_or_latest
     from rlx.runs import look
 
     index, names = open_index(), names_of(runs) if runs is not None else []
     named = runs_or_latest(index, names) if runs is not None else index.runs()
-    refs = tuple(ref for ref in named if not ref.node and host in (None, ref.host))
+    hosts = None if host is None else host_names(host)
+    refs = tuple(ref for ref in named if not ref.node and (hosts is None or ref.host in hosts))
     ids = frozenset(ref.run_id for ref in refs if ref.run_id in names)
     return Scope(index, refs, look(index, refs), older_than_s, keep, ids, everything=runs is None and host is None)
 

@@ -24,9 +24,14 @@ def open_index() -> Index:
 
 
 def names_of(runs: Runs) -> list[str]:
-    """Name each of these runs; a reference by its run id, which is unique for ever."""
+    """Name each of these runs, or several joined by commas; a reference by its run id, which is unique for ever."""
     each = [runs] if isinstance(runs, str) or not isinstance(runs, Iterable) else runs
-    return [run if isinstance(run, str) else run.run_id for run in each]
+    return [name for run in each for name in (run.split(",") if isinstance(run, str) else [run.run_id])]
+
+
+def host_names(hosts: str) -> list[str]:
+    """Return the hosts that a text names, as in `a3,a4`, none twice."""
+    return list(dict.fromkeys(name.strip() for name in hosts.split(",")))
 
 
 def find_runs(runs: Runs | None = None) -> tuple[RunRef, ...]:

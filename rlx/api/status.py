@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rlx.api.telling import unheard
@@ -26,11 +28,12 @@ def status(
 ) -> list[Overview]:
     """Look once at these runs; without names at all that have not ended and the latest launch.
 
-    `host` means every run there, whoever launched it; `everything` every run there is, also those that were removed;
-    `where` those of all for which it holds, such as `arm=aqn,state=failed`. One row a run: `state`, `steps_done` of
-    `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step, value) of `metric`, and
-    `verdict`. A host that does not answer costs its own rows only, whose state is `unreachable`. Raises
-    NoSuchRun for an unknown name, UsageError where names and `host` or `everything` are given together.
+    `host` means every run there, whoever launched it, of several hosts as `a3,a4`; `everything` every run there is,
+    also those that were removed; `where` those of all for which it holds, such as `arm=aqn,state=failed`. One row a
+    run: `state`, `steps_done` of `steps_total`, `step_seconds`, `seconds_left` (both in seconds), `validation` (step,
+    value) of `metric`, and `verdict`. A host that does not answer costs its own rows only, whose state is
+    `unreachable`. Raises NoSuchRun for an unknown name, UsageError where names and `host` or `everything` are given
+    together.
     """
     return StatusWatch(runs, host=host, everything=everything, where=where).look()
 
@@ -51,11 +54,11 @@ class StatusWatch:
         where: str | None = None,
         tell: Tell = unheard,
     ) -> None:
-        """Raises UsageError for a choice that excludes itself, HostError if nothing is known of a silent `host`."""
+        """Raises UsageError for a choice that excludes itself, HostError if nothing is known of silent hosts."""
         from rlx.api.outages import Outages
         from rlx.api.rebalancing import Rebalancing
         from rlx.api.row_filter import row_filter
-        from rlx.api.selection import names_of, open_index
+        from rlx.api.selection import host_names, names_of, open_index
         from rlx.runs.looking.revisit import Revisit
 
         self._names = None if runs is None else names_of(runs)
@@ -63,12 +66,14 @@ class StatusWatch:
             raise UsageError("names, --all and --host exclude each other", "rlx status --host H shows every run of H")
         self._is_wanted = row_filter(where) if where is not None else None
         # A condition looks for runs, wherever they are.
-        self._host, self._everything = host, everything or (where is not None and self._names is None and not host)
+        self._hosts = host_names(host) if host else []
+        self._everything = everything or (where is not None and self._names is None and not host)
         self._tell, self._told = tell, set[str]()
         self._index = open_index()
         self._rebalancing = Rebalancing(self._index, tell)
         self._visits, self._outages = Revisit(self._index), Outages(tell)
-        self._site = _read_again(self._index, host, self._visits, tell) if host or everything else None
+        asked: Sequence[str | None] = self._hosts or ([None] if everything else [])
+        self._sites = _read_all_again(self._index, asked, self._visits, tell)
 
     def look(self) -> list[Overview]:
         """A row for each run, in the order of the choice; of several nodes the head's."""
@@ -83,7 +88,7 @@ class StatusWatch:
         rows = overview(self._index, refs, self._visits)
         self._rebalancing.suggest(rows)
         self._outages.tell([(row.ref, row.observation) for row in rows])
-        if self._names is not None or self._host or self._everything:
+        if self._names is not None or self._hosts or self._everything:
             return rows
         current = still_current(refs, {row.ref.run_id: row.observation for row in rows})
         return [row for row in rows if row.ref in current]
@@ -95,8 +100,8 @@ class StatusWatch:
 
         if self._names is not None:
             return runs_or_latest(self._index, self._names)
-        if self._host:
-            there = one_a_job(ref for ref in self._index.nodes() if ref.host == self._host)
+        if self._hosts:
+            there = one_a_job(ref for ref in self._index.nodes() if ref.host in self._hosts)
             return there if self._everything else self._shown(there)
         if self._everything:
             return self._index.runs()
@@ -116,20 +121,40 @@ class StatusWatch:
             self._told.add(text)
             self._tell(text)
 
-    def leases(self) -> Leases | None:
-        """Ask who has the devices of the chosen host; None without one, or if it no longer answers."""
+    def leases(self) -> dict[str, Leases]:
+        """Ask each chosen host which runs have its devices; without one that does not answer any more."""
         from rlx.hosts.host_errors import HostError
         from rlx.runs import look_at_leases
         from rlx.runs.looking.fan_out import in_time
 
-        site = self._site
-        # Those of a login node are its scheduler's to give: rlx queue shows its jobs.
-        if site is None or not self._host or site.batch is not None:
-            return None
+        leases = {}
+        for site in self._sites if self._hosts else ():
+            # Those of a login node are its scheduler's to give: rlx queue shows its jobs.
+            if site.batch is None:
+                with suppress(HostError):
+                    leases[site.host] = in_time(site.host, partial(look_at_leases, site.place, site.leases))
+        return leases
+
+
+def _read_all_again(index: Index, hosts: Sequence[str | None], visits: Revisit, tell: Tell) -> list[Site]:
+    """Rebuild the index of each host, and return the sites of those that answer.
+
+    Raises HostError if nothing is known of the only one, or of the last one where no other is known either.
+    """
+    from rlx.hosts.host_errors import HostError
+
+    sites: list[Site | None] = []
+    failures: list[HostError] = []
+    for host in hosts:
         try:
-            return in_time(site.host, lambda: look_at_leases(site.place, site.leases))
-        except HostError:
-            return None
+            sites.append(_read_again(index, host, visits, tell))
+        except HostError as error:
+            failures.append(error)
+    if failures and len(failures) == len(hosts):
+        raise failures[-1]
+    for failure in failures:
+        tell(f"rlx: {failure.message}")
+    return [site for site in sites if site is not None]
 
 
 def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> Site | None:

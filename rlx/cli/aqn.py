@@ -1,4 +1,4 @@
-"""rlx aqn: the noise of a recipe before anything runs, and what the noise code of a checkout does."""
+"""rlx aqn: inspect noise: a recipe's schedule, a checkout's code."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.list_options import ARM_LIST
 
 if TYPE_CHECKING:
     from rlx.api.noise import NoisyArm
     from rlx.audit import NoiseHook
 
-aqn = typer.Typer(
-    name="aqn", help="Look at noise: the schedule of a recipe, the code of a checkout.", rich_markup_mode=None
-)
+aqn = typer.Typer(name="aqn", help="Inspect noise: a recipe's schedule, a checkout's code.", rich_markup_mode=None)
 
 
 @aqn.command("schedule")
@@ -28,7 +27,9 @@ def schedule(
             help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
         ),
     ],
-    arm: Annotated[list[str] | None, typer.Option(help="Arm; again for more. Default: every arm with noise.")] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: every arm with noise.")
+    ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Model folder on this machine: its own norm weights, not 1.")

@@ -1,4 +1,4 @@
-"""rlx attach: look at a run in the terminal session it lives in."""
+"""rlx attach: open the terminal session of a run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ def attach(
     ] = None,
     write: Annotated[bool, typer.Option("--write", help="Pass keys on to the session, Ctrl-C too.")] = False,
 ) -> None:
-    """Watch a run in its tmux session.
+    """Open the terminal session of a run.
 
-    Read-only unless asked otherwise; Ctrl-b d detaches. The run does not depend on the session:
-    closing it ends nothing.
+    Read-only unless --write; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
     """
     from rlx.api.attaching import attachable
     from rlx.cli.frame.output import patience

@@ -1,4 +1,4 @@
-"""rlx compare: hold treatment runs against a control run, and say no more than the numbers allow."""
+"""rlx compare: compare arms, and state what the data supports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compare(
         Path | None, typer.Option(metavar="FILE", help="Write the page of rlx report on this comparison.")
     ] = None,
 ) -> None:
-    """Compare arms, and say what may be reported.
+    """Compare arms, and state what the data supports.
 
     By step: difference, interval, p-value, and what differs besides the treatment. An arm is all its runs of the
     newest launch in which all named arms have finished, one a seed; ids joined by commas are one arm. Several seeds

@@ -1,4 +1,4 @@
-"""rlx demo: what a verdict is for, on recorded runs, in ten seconds."""
+"""rlx demo: show what rlx detects, on recorded runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def demo(
     ] = Path("rlx-demo"),
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Show what rlx catches, on recorded runs.
+    """Show what rlx detects, on recorded runs.
 
-    A pair of runs that is what it says, and three that are not: an arm named AQN without any noise, one that was cut
-    short, one that was evaluated in another way. Nothing is trained and no host is asked. The runs live in a folder of
-    their own and never appear among yours.
+    A correct pair of runs, and three that are not: an arm named AQN without any noise, one that was cut short, one that
+    was evaluated in another way. Nothing is trained and no host is asked. The runs are kept in a folder of their own
+    and never appear among yours.
     """
     from rlx.api.demo import demo as show
     from rlx.cli.frame.output import narrate, print_json

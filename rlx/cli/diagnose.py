@@ -1,4 +1,4 @@
-"""rlx diagnose: why a run failed, stands still, or went wrong."""
+"""rlx diagnose: explain why a run failed, hangs or went wrong."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def diagnose(
     as_markdown: Annotated[bool, typer.Option("--md", help="Markdown instead of text, for an issue.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Say why a run failed, stands still, or went wrong.
+    """Explain why a run failed, hangs or went wrong.
 
     An invalid verdict of a run comes first, and so do metrics that were not finite to the end or too often. Then the
     first primary cause in the log, with line, meaning and fix, and what followed from it; then what exit code, clock
-    and metrics add. A log is searched where it is: of a run on another host only lines that may say why travel. Exit
+    and metrics add. A log is searched where it is: of a run on another host only lines that may explain it travel. Exit
     code: 0 · 14 the verdict of a run is invalid.
     """
     from rlx.api.diagnosing import diagnose_named, joined, outcome

@@ -1,4 +1,4 @@
-"""rlx doctor: what a host has, and what of it would make a run fail."""
+"""rlx doctor: check a host for problems."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def doctor(
     trust: TrustOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Look at a host: what it has, and what would make a run fail.
+    """Check a host for problems.
 
-    One connection, and nothing is left there. With a recipe, the findings are those of rlx plan and rlx launch, with
-    their exit codes: 2 if an error is the recipe's own, 5 for any other; 4 if the host cannot be reached.
+    Devices, software, disks and what would make a run fail. One connection, and nothing is left there. With a recipe,
+    the findings are those of rlx plan and rlx launch, with their exit codes: 2 if an error is the recipe's own, 5 for
+    any other; 4 if the host cannot be reached.
     """
     from rlx.api.checkup import examine_host
     from rlx.cli.frame.output import narrate, print_json, print_text

@@ -1,4 +1,4 @@
-"""rlx experiments: list what is registered, what has run of it, and what is missing."""
+"""rlx experiments: list registered experiments and their runs."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def experiments(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
 ) -> None:
-    """Show registered experiments and their runs.
+    """List registered experiments and their runs.
 
     A recipe's `experiment` is registered by its first launch: question, test, seeds, and how the arms are graded. Each
-    registered run stands in the table, also one that is missing; below it what failed, what was launched again, and
-    what was added.
+    registered run is in the table, also a missing one; below it what failed, what was launched again, and what was
+    added.
     """
     from rlx.api.experiments import experiments as find
     from rlx.cli.frame.output import console, narrate, patience, print_json

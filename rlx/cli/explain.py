@@ -1,4 +1,4 @@
-"""rlx explain: what a finding means, why it matters, what to do, and where the fact comes from."""
+"""rlx explain: explain a finding or a verdict."""
 
 from __future__ import annotations
 

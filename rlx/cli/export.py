@@ -1,4 +1,4 @@
-"""rlx export: runs in the form of TensorBoard, wandb, SwanLab, MLflow or Trackio."""
+"""rlx export: export runs for a tracker, offline."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def export(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Write runs for a tracker, offline.
+    """Export runs for a tracker, offline.
 
     Every run carries its verdict, arm, seed, experiment and launch as tags, and the verdict in its name where it is not
-    valid. Nothing leaves this machine: the last line says the command that shows or sends them. TensorBoard takes no
+    valid. Nothing leaves this machine: the last line is the command that shows or sends them. TensorBoard takes no
     package, each other tracker its own.
     """
     from rlx.api.exporting import export as export_runs

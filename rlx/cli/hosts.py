@@ -1,4 +1,4 @@
-"""rlx hosts: the hosts that a launch can name, and the file that says so."""
+"""rlx hosts: manage hosts: list, show, add, start, remove, trust, reindex."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 hosts = typer.Typer(
     name="hosts",
-    help="Name the hosts that runs can go to: list, show, add, start, remove, trust, reindex.",
+    help="Manage hosts: list, show, add, start, remove, trust, reindex.",
     rich_markup_mode=None,
 )
 
@@ -117,7 +117,10 @@ def add(
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
 ) -> None:
-    """Add a host to your hosts.yaml. The host itself is not asked."""
+    """Add a host to your hosts.yaml. The host itself is not asked.
+
+    Says which folder the runs will have there, and why: --root, or what a launch chooses without it.
+    """
     from rlx.cli.frame.output import narrate
     from rlx.hosts.inventory.host_edit import put_host
 
@@ -140,6 +143,7 @@ def add(
     with _kept_trust(project):
         put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
     narrate(f"rlx: {name} is in {path}; launch: rlx launch RECIPE --host {name}")
+    narrate(f"rlx: runs: {_root_words(name, root, container or image)}")
     _warn_if_hidden(name, path)
 
 
@@ -256,6 +260,21 @@ def _kept_trust(project: bool) -> Iterator[None]:
     after = read_project() if project and (before is None or before.is_trusted) else None
     if after:
         after.trust((before and before.allowed()) or frozenset())
+
+
+def _root_words(name: str, root: str | None, container: str | None) -> str:
+    """Say which folder a launch takes on a host, and why: with a container, one that both share by a mount."""
+    from rlx.plan import Site
+
+    chosen = root or Site().root
+    if not container:
+        return f"{chosen} there ({'--root' if root else 'the default; --root names another folder'})"
+    if root:
+        return f"{root} there (--root); {container} must mount it, at whatever path"
+    return (
+        f"{chosen} there if {container} mounts it; else rlx or rlx-USER in a mount that has runs, in one of your home, "
+        f"or in the one with the most space: rlx plan RECIPE --host {name} shows which, --root decides"
+    )
 
 
 def _warn_if_hidden(name: str, path: Path) -> None:

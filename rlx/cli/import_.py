@@ -1,4 +1,4 @@
-"""rlx import: take in logs of a run that is over, as they are."""
+"""rlx import: import the logs of a finished run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def import_(
     seed: Annotated[int | None, typer.Option(help="Its seed. Default: the recipe's, else 1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the run id.")] = False,
 ) -> None:
-    """Take in logs of a run that is over.
+    """Import the logs of a finished run.
 
     From then on status, logs, diagnose and compare know it. The logs are copied and never changed; several are the
-    attempts of one run. Without a recipe it is held to the configuration that it prints: unverified at best.
-    For a log that still grows: rlx adopt.
+    attempts of one run. Without a recipe it is checked against the configuration that it prints: unverified at best.
+    For a log that still grows: rlx track.
     """
     from rlx.api.taking_in import import_logs
     from rlx.cli.frame.output import narrate, print_json

@@ -1,4 +1,4 @@
-"""rlx init: a recipe to start from, written where there is none yet."""
+"""rlx init: write a recipe: a starter, or one made of your script or log."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ def init(
     version: Annotated[
         str, typer.Option("--backend-version", help="The back-end's version. Default: the newest that fits.")
     ] = "",
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="All keys of the launch, also those that the recipe renders equally."),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: the recipe, and what became of each key.")
     ] = False,
 ) -> None:
-    """Write a recipe to start from, or one of what you launch today.
+    """Write a recipe: a starter, or one made of your script or log.
 
-    A launch is read, never run. Each of its keys is held against what the recipe renders.
+    A launch is read, never run. Each of its keys is checked against what the recipe renders; the table of all keys is
+    behind -v.
     """
     from rlx.api.recipe_source import is_launch
     from rlx.cli.frame.output import narrate
@@ -44,7 +49,7 @@ def init(
 
     target = Path(path) / _DEFAULT if path.endswith("/") else Path(path)
     if is_launch(source):
-        _of_launch(source, target, arms or [], version, as_json)
+        _of_launch(source, target, arms or [], version, as_json, verbose)
         return
     _refuse_options(arms, version, as_json)
     written = start_recipe(source, target)
@@ -53,7 +58,7 @@ def init(
     narrate(f"edit it, then: rlx validate {written[0]}")
 
 
-def _of_launch(source: str, target: Path, arms: list[str], version: str, as_json: bool) -> None:
+def _of_launch(source: str, target: Path, arms: list[str], version: str, as_json: bool, verbose: bool) -> None:
     from rlx.api.recipe_from import recipe_from
     from rlx.cli.frame.output import narrate, print_json
     from rlx.cli.text.recipe_from_text import print_recipe_from, recipe_from_answer
@@ -62,8 +67,8 @@ def _of_launch(source: str, target: Path, arms: list[str], version: str, as_json
     if as_json:
         print_json(recipe_from_answer(made))
     else:
-        print_recipe_from(made)
-        narrate(f"look at it, then: rlx validate {target}")
+        print_recipe_from(made, verbose=verbose)
+        narrate(f"review it, then: rlx validate {target}")
 
 
 def _named(arms: list[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""rlx launch: start every arm of a recipe, and return while they run."""
+"""rlx launch: launch a recipe, or your own script, as detached runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from rlx.api.launching import MANY_RUNS
 from rlx.api.planned_power import with_power
 from rlx.cli.frame.completion import ARMS, RECIPES
-from rlx.cli.frame.number_options import SEVERAL
+from rlx.cli.frame.list_options import ARM_LIST, NUMBER_LIST
 from rlx.cli.frame.script_options import (
     AcceptOption,
     AqnOption,
@@ -65,7 +65,7 @@ _RecipeArgument = Annotated[
     typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
 ]
 _ArmOption = Annotated[
-    list[str] | None, typer.Option(help="Arm, again for more, or all. Default: all.", autocompletion=ARMS)
+    list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: all.", autocompletion=ARMS)
 ]
 
 _YesOption = Annotated[
@@ -82,7 +82,7 @@ def launch(
     image: ImageOption = None,
     devices: DevicesOption = None,
     arm: _ArmOption = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar=SEVERAL, help="Seeds. Default: the recipe's.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar=NUMBER_LIST, help="Seeds. Default: the recipe's.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
     send: SendOption = None,
@@ -103,9 +103,10 @@ def launch(
 ) -> None:
     """Launch a recipe, or your own script, as detached runs.
 
-    One run an arm, seed by seed; they wait for devices in that order. Of a recipe's `experiment`, which this registers,
-    what is missing, unless --seed names some. Prints the run ids. The same launch typed again after an interruption
-    completes it. --script FILE --name N runs your own bash script, judged by the configuration that its log prints.
+    One run per arm, seed by seed; they wait for devices in that order. A recipe with an `experiment` is registered, and
+    only its missing runs are launched unless --seed names some. Prints the run ids. The same launch typed again after
+    an interruption completes it. --script FILE --name N runs your own bash script, judged by the configuration that its
+    log prints.
     """
     asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
     trust = trust or yes or not dry_run

@@ -1,4 +1,4 @@
-"""rlx layouts: the ways to split a recipe's model and batch over devices, with memory and communication."""
+"""rlx layouts: list valid parallel layouts with their memory."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def layouts(
         bool, typer.Option("--json", help="One JSON object instead of text, with every layout.")
     ] = False,
 ) -> None:
-    """List the layouts that divide, with their memory; least communication first.
+    """List valid parallel layouts with their memory.
 
-    Layouts that fit come first. Below them: sizes that do not divide, and why.
+    Layouts that fit come first, of them those with the least communication. Below: sizes that do not divide, and why.
     """
     from rlx.api.layouts import layouts as list_layouts
     from rlx.cli.frame.output import print_json

@@ -1,4 +1,4 @@
-"""rlx logs: lines of one run, or of several, each marked with its arm."""
+"""rlx logs: show or follow the log of a run."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def logs(
     since: Annotated[str | None, typer.Option(help="Only what was written in the last 30s, 10m, 2h, 1d.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with the lines and the metrics.")] = False,
 ) -> None:
-    """Show the log of a run.
+    """Show or follow the log of a run.
 
-    Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works: on a terminal it
-    shows the values of the metrics so called, by step and arm. Exit code 1 where --grep finds nothing.
-    Control sequences of a log never reach the terminal, and a follow goes on through lost connections.
+    Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works: on a terminal it shows
+    the values of these metrics, by step and arm. Exit code 1 where --grep finds nothing. Control sequences of a log
+    never reach the terminal, and following resumes after lost connections.
     """
     from rlx.api.run_logs import Logs
     from rlx.api.run_logs import logs as read_logs

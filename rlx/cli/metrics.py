@@ -1,4 +1,4 @@
-"""rlx metrics: the values that a run has logged, by step."""
+"""rlx metrics: show the metrics of runs as tables or plots."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def metrics(
         str | None, typer.Option(metavar="-", help="Draw each metric in the terminal; - is the only place.")
     ] = None,
 ) -> None:
-    """Show the metrics of runs.
+    """Show the metrics of runs as tables or plots.
 
-    Without GLOB one line for each metric: its course, first and last value; with it the values by step. Numbers of a
-    run whose own evidence speaks against it say so.
+    Without GLOB one line per metric: its course, first and last value; with it the values by step. Numbers of a run
+    whose own evidence contradicts it are marked.
     """
     from rlx.api.metrics import metrics as read_metrics
     from rlx.cli.frame.output import narrate, patience, print_json

@@ -1,4 +1,4 @@
-"""rlx migrate: a recipe for another training engine, as a change of its file that one can read."""
+"""rlx migrate: show how an FSDP recipe changes for Megatron, as a diff."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def migrate(
     write: Annotated[Path | None, typer.Option(metavar="NEW.yaml", help="Write the new recipe there.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a diff.")] = False,
 ) -> None:
-    """Show what an FSDP recipe becomes with Megatron, as a diff.
+    """Show how an FSDP recipe changes for Megatron, as a diff.
 
-    Comments and order stay. The result is checked as by `rlx validate`: exit 2 if it is invalid, and nothing is
-    written then. Without --tp it is the largest tensor parallel size about which there is least to be said.
+    Comments and order stay. The result is checked as by `rlx validate`: exit code 2 if it is invalid, and nothing is
+    written then. Without --tp it is the largest tensor parallel size with the fewest findings.
     """
     from rlx.api.migration import migrate as migrate_recipe
     from rlx.api.plans import finding_text
@@ -45,7 +45,7 @@ def migrate(
         answer = {"diff": result.diff, "advice": result.advice, "findings": result.findings, "valid": result.is_valid}
         print_json({**answer, "written": str(write) if write and result.is_valid else None})
     else:
-        print_text(result.diff.removesuffix("\n"))
+        print_text(result.diff.removesuffix("\n"), wraps=False)
     for remark in (*result.advice, *map(finding_text, result.findings)):
         narrate(f"rlx: {remark}")
     if not result.is_valid:

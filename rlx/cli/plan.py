@@ -1,4 +1,4 @@
-"""rlx plan: show what a launch would do, run by run, without doing any of it."""
+"""rlx plan: preview the runs and the evidence they must produce."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import ARMS, RECIPES
-from rlx.cli.frame.number_options import SEVERAL
+from rlx.cli.frame.list_options import ARM_LIST, NUMBER_LIST
 from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
@@ -32,10 +32,10 @@ _Recipe = Annotated[
 def plan(
     recipe: _Recipe,
     arm: Annotated[
-        list[str] | None, typer.Option(help="Arm; again for more. Default: every arm.", autocompletion=ARMS)
+        list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: every arm.", autocompletion=ARMS)
     ] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(metavar=SEVERAL, help="Seeds. Default: those of the recipe.")
+        list[int] | None, typer.Option(metavar=NUMBER_LIST, help="Seeds. Default: those of the recipe.")
     ] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     host: HostOption = None,
@@ -46,13 +46,15 @@ def plan(
     trust: TrustOption = False,
     send: SendOption = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
-    files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also command, files, environment, ….")] = False,
+    files: Annotated[bool, typer.Option("--files", help="Show the content of every file, too; implies -v.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The plans as rlx launch --plan takes them.")] = False,
 ) -> None:
-    """Show what would run, and what it promises.
+    """Preview the runs and the evidence they must produce.
 
-    For each run: command, files, environment, expectations, memory and findings. A host that is named is looked at.
-    Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse the recipe.
+    First the findings. With -v for each run also command, files, environment, expectations and memory. A host that is
+    named is checked. Nothing is started or written. Exit code 2 or 5 if a finding is an error: rlx launch would refuse
+    the recipe.
     """
     from rlx.api import planning
     from rlx.api.earlier_memory import with_earlier_memory
@@ -76,7 +78,7 @@ def plan(
     narrate_notes(plans)
     for line in deal_lines(plans):
         narrate(f"rlx: {line}")
-    print_plans(plans, as_json, files)
+    print_plans(plans, as_json, files, verbose=verbose)
     if fatal := plans.fatal(strict):
         narrate("rlx: this cannot be launched; see the findings")
         raise typer.Exit(refusal_code(fatal))
@@ -90,20 +92,36 @@ def narrate_notes(plans: Plans) -> None:
         narrate(f"rlx: warning: {note}")
 
 
-def print_plans(plans: Plans, as_json: bool, files: bool = False, *, written: bool = False) -> None:
+def print_plans(
+    plans: Plans, as_json: bool, files: bool = False, *, verbose: bool = False, written: bool = False
+) -> None:
     """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them.
 
-    Of `written` plans, which say of themselves what they like, launch.sh is shown instead of the command.
+    The answer and the findings come first. All of each run follows if that is asked for, and of `written` plans and of
+    scripts, which say of themselves what they like: there launch.sh is shown instead of the command.
     """
     from rlx.api.scripts import check_written
-    from rlx.cli.frame.output import print_json, print_text
+    from rlx.cli.frame.output import console, print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
+    from rlx.cli.text.plan_summary import arms_table, findings_lines, headline
     from rlx.cli.text.plan_text import look_text, plan_text, power_section
+    from rlx.cli.text.table_text import fitted
 
     if as_json:
         memory = [memory_answer(draft) for draft in plans.drafts]
         check_written(plans.plans)
         answer = {"plans": plans.plans, "memory": memory, "findings": plans.findings, "power": plans.power}
         print_json(answer, verbatim=True)
-    elif texts := [plan_text(draft, files, written=written) for draft in plans.drafts]:
-        print_text("\n\n".join([*texts, *power_section(plans.power), *map(look_text, plans.looks)]))
+        return
+    if not plans.drafts:
+        return
+    print_text("\n".join([headline(plans), *findings_lines(plans), ""]))
+    power = [*power_section(plans.power)]
+    if verbose or files or written or not all(plan.has_recipe for plan in plans.plans):
+        texts = [plan_text(draft, files, written=written) for draft in plans.drafts]
+        print_text("\n\n".join([*texts, *power, *map(look_text, plans.looks)]), wraps=False)
+        return
+    out = console()
+    out.print(fitted(arms_table(plans), out.width))
+    for section in power:
+        print_text(f"\n{section}")

@@ -1,4 +1,4 @@
-"""rlx power: say what a recipe's seeds and items can show, before any run is launched."""
+"""rlx power: compute what a recipe's seeds and evaluation size can detect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import RECIPES
-from rlx.cli.frame.number_options import SEVERAL
+from rlx.cli.frame.list_options import NUMBER_LIST
 
 _Recipe = Annotated[
     str,
@@ -15,7 +15,7 @@ _Recipe = Annotated[
 ]
 _Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seeds", metavar=SEVERAL, help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
+    typer.Option("--seeds", metavar=NUMBER_LIST, help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
 ]
 _Effect = Annotated[float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")]
 _Spread = Annotated[
@@ -40,11 +40,11 @@ def power(
     set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Say what a recipe's seeds and items can show.
+    """Compute what a recipe's seeds and evaluation size can detect.
 
-    How large a difference is found with 80 % power, how likely the one you hope for, and how many seeds it takes.
-    A recipe's `experiment` has the design, which options override. The spread between seeds is that of comparable
-    runs you have (same model, data, reward and evaluation; the upper 80 % bound), or --spread. Nothing is launched.
+    Which difference is detected with 80 % power, how likely the one you hope for is detected, and how many seeds it
+    takes. A recipe's `experiment` has the design, which options override. The spread between seeds is that of your
+    comparable runs (same model, data, reward and evaluation; the upper 80 % bound), or --spread. Nothing is launched.
     """
     from rlx.api.power import power as power_of
     from rlx.cli.frame.output import narrate, print_json, print_text

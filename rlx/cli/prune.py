@@ -1,4 +1,4 @@
-"""rlx prune: delete copies, run directories and checkpoints of old runs."""
+"""rlx prune: delete files of old runs, after showing them with their sizes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 
 from rlx.cli.frame.ages import parse_age
 from rlx.cli.frame.completion import HOSTS, RUNS
+from rlx.cli.frame.list_options import HOST_LIST
 from rlx.errors import ExitCode, RlxError
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ _Keep = Annotated[
 ]
 
 
+_Host = Annotated[str | None, typer.Option(metavar=HOST_LIST, help="Only runs on these hosts.", autocompletion=HOSTS)]
+
+
 def prune(
     names: _Runs = None,
     what: Annotated[
@@ -34,17 +38,17 @@ def prune(
         str | None, typer.Option(metavar="AGE", help="Only of runs that ended so long ago: 12h, 30d.")
     ] = None,
     keep: _Keep = None,
-    host: Annotated[str | None, typer.Option(help="Only runs on this host.", autocompletion=HOSTS)] = None,
+    host: _Host = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object; with -y or --dry-run.")] = False,
 ) -> None:
-    """Delete what old runs left, after showing it with its size.
+    """Delete files of old runs, after showing them with their sizes.
 
-    Only what rlx made, of runs that have ended. A run directory leaves a tombstone, as with `rlx rm`. The last
-    checkpoint of a run stays unless --keep is 0. Evidence of a registered experiment, what others launched, and the
-    only copy of a run go only where their whole id is typed. Ages go by the clock of each host; where that is off by
-    more than a minute, --older-than deletes nothing. Exit code 1 if something could not be deleted.
+    Only what rlx made, of runs that have ended. A run directory leaves a record, as with `rlx rm`. The last checkpoint
+    of a run stays unless --keep is 0. Evidence of a registered experiment, what others launched, and the only copy of a
+    run are deleted only where their whole id is typed. Ages are measured by the clock of each host; where that is off
+    by more than a minute, --older-than deletes nothing. Exit code 1 if something could not be deleted.
     """
     from rlx.api.pruning import Pruned, delete_found, find_prunable
     from rlx.cli.frame.output import patience, print_json

@@ -1,4 +1,4 @@
-"""rlx pull: fetch the files of runs from their hosts."""
+"""rlx pull: copy logs, metrics, events and outputs of runs to this machine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ def pull(
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="The checkpoints, too: often many GB.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Fetch log, metrics, noise events and validation outputs of runs.
+    """Copy logs, metrics, events and outputs of runs to this machine.
 
-    Into ./RUN_ID/, each file verified by its SHA-256 on the host. After an interruption the same command goes on where
-    it stopped; a log that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host
-    cannot be reached.
+    Into ./RUN_ID/, each file verified by its SHA-256 on the host. After an interruption the same command resumes; a log
+    that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host cannot be reached.
     """
     from rlx.api.pulling import pull as pull_runs
     from rlx.api.selection import find_runs

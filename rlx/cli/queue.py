@@ -1,4 +1,4 @@
-"""rlx queue: who has the devices of the hosts, who waits for them, and about when they start."""
+"""rlx queue: show which runs have which devices, and which wait for them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from rlx.cli.frame.completion import HOSTS
+from rlx.cli.frame.list_options import HOST_LIST
 
 
 def queue(
@@ -14,19 +15,22 @@ def queue(
         list[str] | None,
         typer.Argument(metavar="[HOST]...", help="Default: every host with runs of yours.", autocompletion=HOSTS),
     ] = None,
+    host: Annotated[str | None, typer.Option(metavar=HOST_LIST, help="The same.", autocompletion=HOSTS)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show who has which devices, and who waits for them.
+    """Show which runs have which devices, and which wait for them.
 
-    Also since when, behind whom, and about when it starts. Runs of all users count, and processes outside rlx.
-    A host that does not answer costs its own line only.
+    Also since when, behind which run, and about when each starts. Runs of all users count, and processes outside rlx. A
+    host that does not answer is shown as unreachable; others are unaffected.
     """
     from rlx.api.queues import queue as look
+    from rlx.api.selection import host_names
     from rlx.cli.frame.output import console, narrate, patience, print_json
     from rlx.cli.text.queue_text import queue_document, queue_tables
 
+    named = [name for each in (*(hosts or ()), *([host] if host else ())) for name in host_names(each)]
     with patience():
-        found = look(hosts or None)
+        found = look(named or None)
     if as_json:
         print_json({"hosts": [queue_document(host) for host in found]})
         return

@@ -1,4 +1,4 @@
-"""rlx recipes: what comes with rlx, to run as it is or to start from."""
+"""rlx recipes: list the recipes that come with rlx."""
 
 from __future__ import annotations
 

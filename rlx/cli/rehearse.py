@@ -1,4 +1,4 @@
-"""rlx rehearse: the user's own recipe in small, on the real verl, on this machine's CPU."""
+"""rlx rehearse: run a two-step smoke test of a recipe with a tiny model."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ def rehearse(
     keep: Annotated[bool, typer.Option("--keep", help="Keep the run's folder even if everything passed.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
-    """Train two steps of a recipe in small, on this CPU.
+    """Run a two-step smoke test of a recipe with a tiny model.
 
-    The real verl 0.9.1 with the recipe's overrides, reward function, data schema and noise; a tiny random model of the
-    same class, and a smaller batch. Says what was changed, what passed, and what a CPU cannot tell. Exit 5 if it fails.
+    On this machine's CPU: the real verl 0.9.1 with the recipe's overrides, reward function, data schema and noise; a
+    tiny random model of the same class, and a smaller batch. Reports what was changed, what passed, and what a CPU
+    cannot show. Exit code 5 if it fails.
     """
     from rlx.api.rehearsing import rehearse as rehearse_recipe
     from rlx.cli.frame.ages import parse_age

@@ -1,4 +1,4 @@
-"""rlx report: everything that is known of some runs as one page, to be passed on."""
+"""rlx report: write an HTML report of runs with their evidence."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ def report(
     systems: Systems = False,
     allow_unverified: AllowUnverified = False,
 ) -> None:
-    """Write a page that says what these runs show, and what proves it.
+    """Write an HTML report of runs with their evidence.
 
-    Summary, curves of validation and training, verdicts with their evidence, what differs, items, time and versions in
-    one HTML file that opens offline. A report written before is replaced, any other file is not.
-    --bundle writes an archive of manifests, logs, metrics, events, kept outputs and all that was computed of them,
-    without weights and secrets: rlx judge computes it again on any machine.
-    Exit code, once the files are written: that of rlx compare. 0: what they state may be reported, of a single arm its
-    values · 11 · 14.
+    Summary, curves of validation and training, verdicts with their evidence, differences, items, time and versions in
+    one HTML file that works offline. A report written before is replaced, any other file is not. --bundle writes an
+    archive of manifests, logs, metrics, events, kept outputs and all that was computed of them, without weights and
+    secrets: rlx verify computes it again on any machine. Exit code, once the files are written: that of rlx compare. 0:
+    the statements may be reported, of a single arm its values · 11 · 14.
     """
     from rlx.api.bundling import Asked, bundle_asked
     from rlx.api.reporting import report_named

@@ -1,4 +1,4 @@
-"""rlx retry: begin another attempt of runs that failed, were stopped or lost, in their own directories."""
+"""rlx retry: retry a run that failed, was stopped or was lost."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def retry(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
-    """Begin another attempt of a run that broke off.
+    """Retry a run that failed, was stopped or was lost.
 
-    It failed, was stopped or lost. It queues for its devices as it did before, with the files that were launched. Of a
-    run that begins anew nothing of the earlier attempts counts; with --from-checkpoint its steps up to that checkpoint
-    do. Typed again while an attempt is under way, it begins no other. Prints the run ids.
+    It queues for its devices again, with the files that were launched. If it begins anew, nothing of the earlier
+    attempts counts; with --from-checkpoint their steps up to that checkpoint do. Typed again while an attempt is under
+    way, it begins no other. Prints the run ids.
     """
     from rlx.api.retrying import looks_at, secrets_of
     from rlx.api.selection import open_index, runs_or_latest

@@ -1,4 +1,4 @@
-"""rlx rm: take runs out of names, without deleting anything."""
+"""rlx rm: hide runs, such as those of a mistaken launch."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def rm(
     force: Annotated[bool, typer.Option("--force", help="Also runs whose host does not answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Hide runs from names, such as those of a mistaken launch.
+    """Hide runs, such as those of a mistaken launch.
 
-    Nothing is deleted (rlx prune does that), and the id still finds the run. What exists counts: comparisons of its
-    experiment say that it was removed, by whom and with which verdict, and `rlx status -a` shows it.
+    Nothing is deleted (rlx prune does that), and the id still finds the run. Comparisons of its experiment state that
+    it was hidden, by whom and with which verdict, and `rlx status -a` shows it.
     """
     from rlx.api.removing import remove, restore
     from rlx.cli.frame.output import patience, print_json, print_text

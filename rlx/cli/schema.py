@@ -1,4 +1,4 @@
-"""rlx schema: what may stand in a recipe, for editors."""
+"""rlx schema: print the JSON schema of recipes, for editors."""
 
 from __future__ import annotations
 

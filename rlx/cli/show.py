@@ -1,4 +1,4 @@
-"""rlx show: the recipe that an arm really is, and where each of its values comes from."""
+"""rlx show: print one arm of a recipe in full, with origins."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def show(
 ) -> None:
     """Print one arm of a recipe in full, with origins.
 
-    Complete with defaults, each value with the file and line it comes from. The output is a valid recipe; the
-    experiment of all arms stands behind it, as a comment.
+    Complete with defaults, each value with its file and line. The output is a valid recipe; the experiment of all arms
+    follows as a comment.
     """
     from rlx.cli.frame.output import narrate, print_json
     from rlx.recipe import annotated_experiment, annotated_yaml, load_recipe

@@ -1,4 +1,4 @@
-"""rlx status: where the runs are, how fast, what they measured, and what may be believed of it."""
+"""rlx status: show the progress, noise and verdict of runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import HOSTS, RUNS
+from rlx.cli.frame.list_options import HOST_LIST
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rlx.runs import Leases
 
 
@@ -20,7 +23,11 @@ _Runs = Annotated[
 ]
 _Host = Annotated[
     str | None,
-    typer.Option(help="Every run on this host, whoever launched it, and who has its devices.", autocompletion=HOSTS),
+    typer.Option(
+        metavar=HOST_LIST,
+        help="Every run on these hosts, whoever launched it, and which runs have their devices.",
+        autocompletion=HOSTS,
+    ),
 ]
 _Where = Annotated[
     str | None, typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep.")
@@ -39,11 +46,11 @@ def status(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also ids, folders, devices, findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
 ) -> None:
-    """Show progress, noise and verdict of runs.
+    """Show the progress, noise and verdict of runs.
 
     Also pace, time left and the last validation. Only reads: where a block of a sweep waits while another host of the
-    sweep is free, it names the command that moves it.
-    A host that does not answer costs its own line only.
+    sweep is free, it names the command that moves it. A host that does not answer is shown as unreachable; others are
+    unaffected.
     """
     from rlx.api.status import StatusWatch
     from rlx.cli.frame.output import console, narrate, patience, print_json
@@ -54,17 +61,17 @@ def status(
 
     with patience():
         chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
-        rows, leases = ([], None) if watch else (chosen.look(), chosen.leases())
+        rows, leases = ([], {}) if watch else (chosen.look(), chosen.leases())
     if watch:
         watch_runs(chosen.look, painter(verbose, grid))
         return
     if as_json:
         document = {"runs": [row_document(row) for row in rows], "launches": sweeps(rows)}
-        print_json({**document, **({"devices": leases} if leases else {})})
+        devices = {"devices": next(iter(leases.values()))} if len(leases) == 1 else {}
+        print_json({**document, **devices, **({"devices_of": leases} if leases else {})})
         return
     console().print(painter(verbose, grid)(rows)) if rows else narrate(_none_found(host, where))
-    if leases:
-        _print_leases(leases)
+    _print_leases(leases)
     hint_at_diagnosis(rows)
 
 
@@ -74,9 +81,10 @@ def _none_found(host: str | None, where: str | None) -> str:
     return f"no runs on {host}" if host else "no runs yet; start one: rlx launch RECIPE --host local"
 
 
-def _print_leases(leases: Leases) -> None:
+def _print_leases(leases: Mapping[str, Leases]) -> None:
     from rlx.cli.frame.output import print_text
     from rlx.cli.text.leases_text import lease_lines
 
-    for line in lease_lines(leases):
-        print_text(line)
+    for host, of_host in leases.items():
+        for line in lease_lines(of_host):
+            print_text(f"{host}: {line}" if len(leases) > 1 else line)

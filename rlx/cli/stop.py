@@ -1,4 +1,4 @@
-"""rlx stop: end runs, with everything that belongs to them, and look whether it is gone."""
+"""rlx stop: stop runs, and check that no process is left."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def stop(
     ] = 10.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether --all is meant.")] = False,
 ) -> None:
-    """Stop runs. A run that waits never starts; one that has ended keeps its state, but what it left behind ends.
+    """Stop runs, and check that no process is left.
 
-    Exit code 1 if a process is still there afterwards.
+    A run that waits never starts; one that has ended keeps its state, but processes that it left behind are ended. Exit
+    code 1 if a process is still there afterwards.
     """
     from rlx.api.selection import open_index
     from rlx.api.stopping import not_ended, stop_refs, with_workers

@@ -1,4 +1,4 @@
-"""rlx tag: mark runs with words of your own, and a note."""
+"""rlx tag: tag runs, or attach a note."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def tag(
     note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note in place of the last; '' for none.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Tag runs, and leave a note.
+    """Tag runs, or attach a note.
 
     `rlx status` shows tags, with -v notes, and finds runs by them: --where tag=keep. Both stay on this machine and
-    never enter a verdict. Any run can have them, also one adopted or imported.
+    never enter a verdict. Any run can have them, also one tracked or imported.
     """
     from rlx.api.tagging import tag as tag_runs
     from rlx.cli.frame.output import print_json, print_text

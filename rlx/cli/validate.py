@@ -1,4 +1,4 @@
-"""rlx validate: everything that can be said about recipes without a host."""
+"""rlx validate: check recipes: schema, arms, back-end keys and rules."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def validate(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
-    """Check recipes: schema, arms, the back-end's keys, and the rules (rlx explain ID).
+    """Check recipes: schema, arms, back-end keys and rules.
 
-    Every arm of every recipe is checked, and everything that is wrong is told at once. Exit 2 if one is invalid.
+    Every arm of every recipe is checked, and all findings are reported at once; `rlx explain ID` explains each. Exit
+    code 2 if a recipe is invalid.
     """
     from rlx.api.validating import validate as validate_recipe
     from rlx.cli.frame.output import print_json
@@ -55,12 +56,14 @@ def _finding(found: ArmsFinding) -> dict[str, Any]:
 
 
 def _print(row: dict[str, Any]) -> None:
+    from rlx.cli.frame.output import print_text
+
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
-    print(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
+    print_text(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:
         some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
         of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
-        print(f"  {finding['severity']} {finding['id']} {of_arm}{where}{finding['message']}")
+        print_text(f"  {finding['severity']} {finding['id']} {of_arm}{where}{finding['message']}")
         if finding["fix"]:
-            print(f"    fix: {finding['fix']}")
+            print_text(f"    fix: {finding['fix']}")

@@ -1,4 +1,4 @@
-"""rlx wait: block until runs have ended, and tell by the exit code how."""
+"""rlx wait: wait until runs have ended; the exit code says how."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def wait(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
-    """Wait until the runs have ended.
+    """Wait until runs have ended; the exit code says how.
 
-    Ctrl-C ends the waiting only. Whoever notify.yaml names is told what becomes of the runs. Exit code: 0 all finished
-    and nothing contradicts them · 10 one failed or was lost · 13 one was stopped · 14 one finished, but its verdict is
-    invalid or incomplete, or contradicted · 11 the time was up.
+    Ctrl-C ends the waiting only. The addresses of notify.yaml are notified. Exit code: 0 all finished and nothing
+    contradicts them · 10 one failed or was lost · 13 one was stopped · 14 one finished, but its verdict is invalid or
+    incomplete, or contradicted · 11 the time was up.
     """
     from rlx.api.notifying import notified
     from rlx.api.waiting import outcome

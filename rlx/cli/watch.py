@@ -1,4 +1,4 @@
-"""rlx watch: one tmux window with the status of runs, their logs, and the devices."""
+"""rlx watch: open a tmux window with the status and the logs of runs."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def watch(
         ),
     ] = None,
 ) -> None:
-    """Open a tmux window over runs.
+    """Open a tmux window with the status and the logs of runs.
 
-    Status on top, up to four logs side by side, and who has the devices of their hosts. Inside tmux it is a new window
-    there, else a session of its own; leave it with the keys of tmux (Ctrl-B D). Nothing in it can end a run.
+    Status on top, up to four logs side by side, and which runs have the devices of their hosts. Inside tmux it is a new
+    window there, else a session of its own; leave it with the keys of tmux (Ctrl-B D). Nothing in it can end a run.
     """
     from rlx.api.watching import watch as open_window
     from rlx.cli.frame.output import narrate

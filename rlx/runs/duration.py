@@ -13,6 +13,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def age(seconds: float) -> str:
+    """`45 s`, `12 min`, `3 h`, `7 d`: one unit, for a column."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 def clock_time(epoch: float) -> str:
     """`18:40`, and the day before it if that is not today; in this machine's time zone."""
     then, now = time.localtime(epoch), time.localtime()

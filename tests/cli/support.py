@@ -7,11 +7,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
 from typer.testing import CliRunner, Result
 
 from rlx.cli.frame.app import command_line
-from rlx.cli.frame.number_options import spelled_out
 from tests.command import run_rlx
 
 
@@ -25,8 +23,7 @@ def rlx(*arguments: str, code: int | None = 0, timeout_s: float = 60) -> subproc
 
 def rlx_here(words: Sequence[str]) -> Result:
     """The same in this process, whose back-ends and hosts a test may have changed."""
-    app = command_line(words[:1])
-    return CliRunner().invoke(app, spelled_out(words, typer.main.get_command(app)))
+    return CliRunner().invoke(command_line(words[:1]), words)
 
 
 def plain(text: str) -> str:

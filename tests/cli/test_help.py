@@ -11,10 +11,10 @@ import typer
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.cli.frame.app import command_line
+from rlx.cli.frame.app import _about, command_line
+from rlx.cli.frame.commands import ALIASES, GROUPS, expanded
 from rlx.cli.frame.examples import EXAMPLES
-from rlx.cli.frame.help_text import GROUPS
-from rlx.cli.frame.number_options import SEVERAL, spelled_out
+from rlx.cli.frame.list_options import ARM_LIST, HOST_LIST, NUMBER_LIST
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 
@@ -36,7 +36,7 @@ def test_each_command_has_two_examples_that_it_understands(name: str) -> None:
         words = shlex.split(example.partition(" > ")[0].partition(" | ")[0])[1:]
         own = words[len(name.split()) :] if words[: len(name.split())] == name.split() else None
         assert own is not None or name == "hosts list"
-        LEAVES[name].make_context(name, spelled_out(own or (), LEAVES[name]))
+        LEAVES[name].make_context(name, [*(own or ())])
         options = {option for param in LEAVES[name].params for option in param.opts} | {"--help"}
         assert {word for word in own or () if word.startswith("-") and word != "-"} <= options
 
@@ -45,7 +45,7 @@ def test_each_command_has_two_examples_that_it_understands(name: str) -> None:
 def test_options_of_several_numbers_are_those_that_say_so(name: str) -> None:
     declared = get_type_hints(LEAVES[name].callback)
     taking = {param.name for param in LEAVES[name].params if declared[param.name] == list[int] | None}
-    assert {param.name for param in LEAVES[name].params if param.metavar == SEVERAL} == taking
+    assert {param.name for param in LEAVES[name].params if param.metavar == NUMBER_LIST} == taking
 
 
 @pytest.mark.parametrize("name", sorted(LEAVES))
@@ -61,39 +61,116 @@ def test_a_group_shows_the_whole_of_its_commands(group: str) -> None:
     assert "..." not in shown.partition("Commands:")[2]
 
 
-MISTYPED = (
-    *("run", "ps", "ls", "list", "top", "kill", "cancel", "delete", "remove", "clean", "exec", "ssh", "end"),
-    *(
-        "stpo",
-        "sotp",
-        "stopp",
-        "rmm",
-        "r",
-        "pru",
-        "prun",
-        "prine",
-        "purge",
-        "rum",
-        "hosts remov",
-        "hosts rm",
-        "hosts stop",
-    ),
-)
-
-
-@pytest.mark.parametrize("typed", MISTYPED)
-def test_no_suggestion_for_a_mistyped_command_ends_or_deletes_anything(typed: str) -> None:
-    done = rlx(*typed.split(), code=2)
-    suggested = set(re.findall(r"'([\w-]+)'", done.stderr.partition("Did you mean")[2]))
-    assert not suggested & {"stop", "rm", "prune", "remove"}
+def test_options_of_lists_are_those_that_say_so() -> None:
+    taking = {
+        metavar: {name for name, leaf in LEAVES.items() if any(param.metavar == metavar for param in leaf.params)}
+        for metavar in (ARM_LIST, HOST_LIST)
+    }
+    assert taking[ARM_LIST] == {"plan", "launch", "aqn schedule"}
+    data = {"data check", "data gsm8k", "data tiny-cpu"}
+    assert taking[HOST_LIST] == {"plan", "launch", "status", "queue", "prune", *data}
 
 
 @pytest.mark.parametrize(
     ("typed", "meant"),
-    [("run", "launch"), ("ps", "status"), ("stauts", "status"), ("lanch", "launch"), ("hosts strt", "start")],
+    [
+        *(
+            (f"{group} {alias}".strip(), meant)
+            for group, aliases in ALIASES.items()
+            for alias, meant in aliases.items()
+        ),
+        ("-q ps", "status"),
+    ],
 )
-def test_a_mistyped_command_is_recognised(typed: str, meant: str) -> None:
-    assert f"'{meant}'" in rlx(*typed.split(), code=2).stderr
+def test_an_alias_shows_the_help_of_its_command_which_names_it(typed: str, meant: str) -> None:
+    *before, alias = typed.split()
+    command = meant.split()[0]
+    shown = rlx(*typed.split(), "--help").stdout
+    if command in ("--version", "--help"):
+        return
+    before = [word for word in before if word != "-q"]
+    assert shown == rlx(*before, command, "--help").stdout == rlx("help", *before, alias).stdout
+    assert re.search(rf"\b{alias}\b", shown.partition("Aliases:")[2].partition("Examples:")[0])
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("top -v", "status --watch -v"),
+        ("-q ps aqn", "-q status aqn"),
+        ("help", "--help"),
+        ("help data gsm8k", "data gsm8k --help"),
+        ("logs run", "logs run"),
+        ("version", "--version"),
+        ("", ""),
+    ],
+)
+def test_what_an_alias_stands_for(typed: str, meant: str) -> None:
+    assert expanded(typed.split()) == meant.split()
+
+
+def test_aliases_do_what_their_commands_do() -> None:
+    assert rlx("version").stdout == rlx("--version").stdout
+    assert rlx("help").stdout == rlx("--help").stdout
+    assert rlx("ps", "--json").stdout == rlx("status", "--json").stdout
+    assert "launch what?" in rlx("run", "--seed", "1,2", code=2).stderr
+    assert "stop what?" in rlx("kill", code=2).stderr
+    assert "stop what?" in rlx("cancel", code=2).stderr
+
+
+def test_an_alias_is_no_command_of_its_own() -> None:
+    for group, aliases in ALIASES.items():
+        assert not {f"{group} {alias}".strip() for alias in aliases} & LEAVES.keys()
+        assert not aliases.keys() & {*GROUPS["Common"]}
+
+
+SUGGESTED = {
+    **dict.fromkeys(("stpo", "sotp", "stopp", "sto", "stip", "kil", "killl", "cancl", "cancle"), ()),
+    **dict.fromkeys(("rmm", "r", "rum", "pru", "prun", "prine", "purge", "delete", "clean", "end", "remove"), ()),
+    **dict.fromkeys(("rety", "retri", "wave", "weive", "abort", "destroy"), ()),
+    **dict.fromkeys(("hosts remov", "hosts stop", "hosts trus", "hosts delete"), ()),
+    "stauts": ("status",),
+    "statsu": ("status",),
+    "lanch": ("launch",),
+    "luanch": ("launch",),
+    "lauch": ("launch",),
+    "rnu": ("run",),
+    "valdate": ("validate",),
+    "plann": ("plan",),
+    "compre": ("compare",),
+    "diagnos": ("diagnose",),
+    "explian": ("explain",),
+    "atach": ("attach",),
+    "doctr": ("doctor",),
+    "pulll": ("pull",),
+    "hosts strt": ("start",),
+    "hosts lst": ("list", "ls"),
+    "hosts ad": ("add",),
+    "data chek": ("check",),
+}
+"""By what is mistyped, what may be meant: nothing where that may end or delete something, or begin it again."""
+
+
+@pytest.mark.parametrize("typed", SUGGESTED)
+def test_what_is_suggested_for_a_mistyped_command(typed: str) -> None:
+    done = rlx(*typed.split(), code=2)
+    suggested = re.findall(r"'([\w-]+)'", done.stderr.partition("Did you mean")[2])
+    assert tuple(suggested[: len(SUGGESTED[typed])]) == SUGGESTED[typed]
+    assert bool(suggested) == bool(SUGGESTED[typed])
+    assert not {*suggested} & {"stop", "rm", "prune", "remove", "retry", "waive", "trust", "kill", "cancel"}
+
+
+def test_a_shell_shows_the_sentence_of_the_help() -> None:
+    listed = {name: command for name, command in typer.main.get_command(command_line()).commands.items()}  # type: ignore[attr-defined]
+    for name, command in listed.items():
+        about = _about(name)
+        assert f"{about[0].upper()}{about[1:]}" == command.get_short_help_str(200)
+
+
+def test_one_screen_of_common_commands_with_a_line_each() -> None:
+    assert len(GROUPS["Common"]) == 14
+    listed = rlx("--help").stdout.partition("Common:")[2].partition("Exit codes:")[0]
+    assert all(line[:15].strip() for line in listed.splitlines() if line.strip())
 
 
 def test_no_example_is_of_a_command_that_is_gone() -> None:
@@ -118,7 +195,7 @@ def test_help_is_as_wide_as_the_terminal(columns: int) -> None:
 
 def test_colour_only_where_it_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b" not in rlx("--help").stdout
-    assert "\x1b[1mRuns:" in on_terminal("--help", NO_COLOR="").written
+    assert "\x1b[1mCommon:" in on_terminal("--help", NO_COLOR="").written
     assert "\x1b" not in on_terminal("--help", NO_COLOR="1").written
 
 

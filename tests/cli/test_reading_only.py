@@ -36,6 +36,8 @@ READS = {
     "experiments": "",
     "explain": "RLX889",
     "doctor": "local",
+    "config list": "",
+    "config get": "host",
     "hosts list": "",
     "hosts show": "local",
     "data check": RECIPE,
@@ -56,11 +58,11 @@ ACTS = {
         "waive",
         "prune",
         "pull",
-        "adopt",
+        "track",
         "import",
     ),
-    *("report", "export", "judge", "demo", "hosts add", "hosts start", "hosts remove", "hosts reindex", "hosts trust"),
-    *("data tiny-cpu", "data gsm8k", "aqn audit"),
+    *("report", "export", "verify", "demo", "hosts add", "hosts start", "hosts remove", "hosts reindex", "hosts trust"),
+    *("config set", "config unset", "data tiny-cpu", "data gsm8k", "aqn audit"),
 }
 """Write something that was asked for, or start a program that does."""
 CACHES = ("cache", "parsed", "mirror", "trees", "sightings")

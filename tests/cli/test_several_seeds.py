@@ -1,14 +1,15 @@
-"""`--seed 1 2 3`: the whole numbers that follow an option of numbers are its own, wherever it stands."""
+"""Lists are written alike everywhere: `--seed 1 2 3`, `--seed 1,2,3`, `--arm a,b`, `--host a --host b`."""
 
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.cli.frame.number_options import one_by_one
+from rlx.cli.frame.list_options import ARM_LIST, HOST_LIST, NUMBER_LIST, spelled_out
 from rlx.errors import ExitCode
 from tests.cli.support import rlx, rlx_here
 from tests.conftest import CASES, REPOSITORY
@@ -35,6 +36,9 @@ def planned(*words: str) -> list[tuple[str, int]]:
         "--seed 1 --seed 2 --seed 3 RECIPE",
         "RECIPE --seed=1 2 3",
         "RECIPE --seed 1 2 2 3 1",
+        "--seed 1,2,3 RECIPE",
+        "--seed 1,2 --arm baseline,aqn RECIPE --seed=3",
+        "RECIPE --arm baseline --arm aqn --seed 1 --seed 2,3",
     ],
 )
 def test_every_order_plans_the_same_runs(words: str) -> None:
@@ -59,19 +63,35 @@ def test_an_option_of_one_number_takes_one() -> None:
     assert not rlx("show", RECIPE, "--seed", "1", "2", code=ExitCode.USAGE).stdout
 
 
-WORDS = st.sampled_from(["--seed", "--seed=4", "--arm", "all", "recipe.yaml", "2026", "7", "-5", "--", "seed"])
+WORDS = st.sampled_from(["--seed", "--seed=4", "--arm", "all", "a,b", "2026", "7,8", "-5", "--", "seed"])
+PARAMS = [SimpleNamespace(metavar=NUMBER_LIST, opts=["--seed"]), SimpleNamespace(metavar=ARM_LIST, opts=["--arm"])]
 
 
 @given(words=st.lists(WORDS, max_size=8))
-def test_nothing_is_lost_and_saying_it_again_changes_nothing(words: list[str]) -> None:
-    said = list(one_by_one(words, ["--seed"]))
-    assert [word for word in said if word != "--seed"] == [word for word in words if word != "--seed"]
-    assert list(one_by_one(said, ["--seed"])) == said
+def test_saying_it_again_changes_nothing(words: list[str]) -> None:
+    spelled = spelled_out(words, PARAMS)
+    assert spelled_out(spelled, PARAMS) == spelled
 
 
 @given(words=st.lists(WORDS, max_size=8))
 def test_what_has_no_such_option_stays_as_it_is(words: list[str]) -> None:
-    assert list(one_by_one(words, [])) == words
+    assert spelled_out(words, []) == words
+
+
+@pytest.mark.parametrize(
+    ("words", "spelled"),
+    [
+        ("--seed 1,2 3 4,5 x 6", "--seed=1 --seed=2 --seed=3 --seed=4 --seed=5 x 6"),
+        ("--seed=1,2 3", "--seed=1 --seed=2 --seed=3"),
+        ("--arm a,b c --arm d", "--arm=a --arm=b c --arm=d"),
+        ("x --host a -v --host b,c y -- --host d", "--host=a,b,c x -v y -- --host d"),
+        ("--arm a -- --seed 1,2", "--arm=a -- --seed 1,2"),
+        ("--arm", "--arm"),
+    ],
+)
+def test_lists_in_every_form(words: str, spelled: str) -> None:
+    hosts = SimpleNamespace(metavar=HOST_LIST, opts=["--host"])
+    assert spelled_out(words.split(), [*PARAMS, hosts]) == spelled.split()
 
 
 @pytest.mark.parametrize("words", ["--seed 1 3 baseline aqn", "baseline --seed 1 aqn --seed 3"])

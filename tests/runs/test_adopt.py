@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.cli.adopt import parse_log
+from rlx.cli.track import parse_log
 from rlx.errors import RlxError, UsageError
 from rlx.payload import __file__ as payload
 from rlx.plan import LOCAL

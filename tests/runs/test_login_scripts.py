@@ -27,6 +27,6 @@ def test_a_slow_login_script_costs_a_status_its_time_once(far: Far, tmp_path: Pa
     watch = StatusWatch(host="ssh://loop")
     (row,) = watch.look()
     assert row.state is RunState.FINISHED
-    assert watch.leases() is not None
+    assert watch.leases()
     times = [float(line) for line in begun.read_text(encoding="utf-8").splitlines()]
     assert max(times) - min(times) < NAP_S, (times, time.monotonic() - since)

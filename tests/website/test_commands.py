@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.api.demo import variables
-from rlx.cli.frame.number_options import spelled_out
+from rlx.cli.frame.commands import expanded
 from tests.cli.support import rlx
 from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY
@@ -29,8 +29,9 @@ def test_the_program_understands_each_command(name: str) -> None:
         words = shlex.split(command)[1:]
         if words in (["--version"], ["hosts"]):
             continue
+        words = expanded(words)
         own = next(own for own in (" ".join(words[:2]), words[0]) if own in LEAVES)
-        LEAVES[own].make_context(own, spelled_out(words[len(own.split()) :], LEAVES[own]))
+        LEAVES[own].make_context(own, words[len(own.split()) :])
 
 
 @pytest.mark.parametrize("name", PAIRS)

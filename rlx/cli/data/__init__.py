@@ -1,4 +1,4 @@
-"""`rlx data`: make data sets where they are to be used, and see whether they fit a recipe."""
+"""`rlx data`: make data sets (tiny-cpu, gsm8k), and check them for a recipe."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlx.cli.data.tiny_cpu import tiny_cpu
 
 data = typer.Typer(
     name="data",
-    help="Make data sets where they are to be used (tiny-cpu, gsm8k), and check them against a recipe.",
+    help="Make data sets (tiny-cpu, gsm8k), and check them for a recipe.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

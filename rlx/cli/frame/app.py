@@ -13,11 +13,12 @@ from typing import Annotated
 import typer
 
 from rlx import __version__
-from rlx.cli.frame.help_text import GROUPS, WIDEST, Command, CommandGroup
-from rlx.cli.frame.number_options import spelled_out
+from rlx.cli.frame.commands import COMMANDS, expanded
+from rlx.cli.frame.help_text import WIDEST, Command, CommandGroup
 from rlx.cli.frame.options import with_quiet
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
+from rlx.cli.frame.text_layout import laid_out
 from rlx.errors import ExitCode, RlxError
 from rlx.plug_ins import warnings
 from rlx.secret_text import mask
@@ -28,7 +29,7 @@ _VARIABLE = re.compile(r"^((?:--set=)?(?:arms\.[^=]*\.)?(?:env|proxies)\b[^=]*=)
 EXIT_CODES = (
     "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
     "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C · "
-    "141 the reader of the output went away"
+    "141 output pipe closed"
 )
 
 
@@ -42,13 +43,10 @@ def _options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Answers and errors only, no narration.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress messages.")] = False,
 ) -> None:
     if quiet:
         be_quiet()
-
-
-_COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 
 def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
@@ -68,12 +66,12 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     )
     app.callback()(_options)
-    first = next((argument for argument in _typed(arguments) if argument not in ("-q", "--quiet")), "")
-    if first not in _COMMANDS and "_RLX_COMPLETE" in os.environ:
-        for name in _COMMANDS:
+    first = next((word for word in expanded(_typed(arguments)) if word not in ("-q", "--quiet")), "")
+    if first not in COMMANDS and "_RLX_COMPLETE" in os.environ:
+        for name in COMMANDS:
             app.command(name, help=_about(name))(_no_command)
         return app
-    for name in (first,) if first in _COMMANDS else _COMMANDS:
+    for name in (first,) if first in COMMANDS else COMMANDS:
         own = _module(name)
         command = getattr(import_module(f"rlx.cli.{own}"), own)
         if isinstance(command, typer.Typer):
@@ -108,7 +106,7 @@ def _typed(arguments: Sequence[str]) -> Sequence[str]:
     if "_RLX_COMPLETE" not in os.environ:
         return arguments
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
-    return [word for word in words if word in _COMMANDS][:1]
+    return [word for typed in words if (word := expanded([typed])[0]) in COMMANDS][:1]
 
 
 def run() -> None:
@@ -122,8 +120,7 @@ def run() -> None:
 
 def _run_command(words: Sequence[str]) -> None:
     """Run the command that the words name; it ends with SystemExit, or raises what went wrong."""
-    command = typer.main.get_command(command_line(words))
-    command(args=spelled_out(words, command))
+    typer.main.get_command(command_line(words))(args=expanded(words))
 
 
 def _exit_code() -> int | str | None:
@@ -169,7 +166,7 @@ def _fail(message: str, hint: str, code: ExitCode) -> ExitCode:
 def _complain(text: str) -> None:
     from rlx.terminal_text import printable
 
-    sys.stderr.write(f"{printable(text)}\n")
+    sys.stderr.write(f"{laid_out(printable(text), sys.stderr)}\n")
 
 
 def shown_arguments(arguments: Sequence[str]) -> str:

@@ -6,49 +6,18 @@ Typer's own panels would do much of it, but drawing them costs more time than al
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
+import sys
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from rlx.cli.frame.commands import ALIASES, GROUPS, aliases_of, expanded, suggested
 from rlx.cli.frame.examples import EXAMPLES
-from rlx.cli.frame.streams import shows_colour
+from rlx.cli.frame.list_options import spelled_out
+from rlx.cli.frame.text_layout import shows_colour
 
 WIDEST = 160
 """Lines of help that are longer are hard to follow, however wide the terminal is."""
-
-GROUPS = {
-    "Recipes": ("init", "recipes", "show", "validate", "plan", "power", "layouts", "rehearse", "migrate", "schema"),
-    "Runs": (
-        "launch",
-        "status",
-        "queue",
-        "logs",
-        "metrics",
-        "tag",
-        "waive",
-        "watch",
-        "diagnose",
-        "attach",
-        "wait",
-        "stop",
-        "retry",
-        "rm",
-        "prune",
-        "pull",
-        "adopt",
-        "import",
-    ),
-    "Results": ("compare", "experiments", "report", "export", "judge", "explain", "demo"),
-    "Machines and data": ("doctor", "hosts", "data", "aqn"),
-}
-"""The commands in the order of a day's work."""
-
-ENDS_OR_DELETES = frozenset({"stop", "rm", "prune", "remove"})
-"""Never suggested for a mistyped command: a suggestion is often executed without being read."""
-
-MEANT = {"run": "launch", "ps": "status", "ls": "status", "list": "status", "top": "status", "exec": "attach"}
-"""What other tools call a command of `rlx`."""
 
 _HEADING = re.compile(r"^(\S[^:\n]*):", re.MULTILINE)
 _TERM = re.compile(r"^  (\S+(?: \S+)*)(?=  |$)", re.MULTILINE)
@@ -60,10 +29,13 @@ class Help:
 
     def get_help(self, ctx: Any) -> str:
         text: str = super().get_help(ctx)  # type: ignore[misc]
-        return _coloured(text) if shows_colour() else text
+        return _coloured(text) if shows_colour(sys.stdout) else text
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Show the examples as they are typed, then what the command says at its end."""
+        """Show the command's other names, the examples as they are typed, then what the command says at its end."""
+        if aliases := ctx.parent and aliases_of(_words(ctx)):
+            with formatter.section("Aliases"):
+                formatter.write_text(", ".join(aliases))
         if examples := EXAMPLES.get(_words(ctx)):
             with formatter.section("Examples"):
                 formatter.write("".join(f"{'':>{formatter.current_indent}}{line}\n" for line in examples))
@@ -73,20 +45,32 @@ class Help:
 class Command(Help, TyperCommand):
     """A command that does something."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Read the arguments, of which lists can be written in several ways."""
+        return super().parse_args(ctx, spelled_out(args, self.params))
+
 
 class CommandGroup(Help, TyperGroup):
     """Lists its commands: those of `rlx` in their groups, those of `rlx data` and the like in one."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command. Raise a usage error for an unknown one, with suggestions that end and delete nothing."""
-        typed = args[0]
-        if self.get_command(ctx, typed) is None and not typed.startswith("-"):
-            harmless = [name for name in self.list_commands(ctx) if name not in ENDS_OR_DELETES]
-            known = [MEANT[typed]] if typed in MEANT and MEANT[typed] in harmless else []
-            near = known or get_close_matches(typed, harmless)
+        """Find the command, also by an alias. Raise a usage error for an unknown one, with harmless suggestions."""
+        group = _words(ctx)
+        args = expanded(args, group)
+        if self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
+            near = suggested(args[0], self.list_commands(ctx), group)
             suggestion = f" Did you mean {', '.join(repr(name) for name in near)}?" if near else ""
-            ctx.fail(f"No such command {typed!r}.{suggestion}")
+            ctx.fail(f"No such command {args[0]!r}.{suggestion}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """Offer the commands that begin so, and a name by which one is known elsewhere once it has begun."""
+        offered = super().shell_complete(ctx, incomplete)
+        aliases = ALIASES.get(_words(ctx), {}) if incomplete else {}
+        begun = {alias: meant.split()[0] for alias, meant in aliases.items() if alias.startswith(incomplete)}
+        known = {item.value: item for item in super().shell_complete(ctx, "")} if begun else {}
+        meant = {alias: known[name] for alias, name in begun.items() if name in known}
+        return [*offered, *(type(item)(alias, help=item.help) for alias, item in meant.items())]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         listed = {name: command for name in self.list_commands(ctx) if (command := self.get_command(ctx, name))}

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rlx.cli.frame.number_options import SEVERAL
+from rlx.cli.frame.list_options import NUMBER_LIST
 from rlx.cli.frame.output import be_quiet
 from rlx.errors import UsageError
 
@@ -39,7 +39,7 @@ Systems = Annotated[
 ]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seed", metavar=SEVERAL, min=0, help="Only runs with these seeds. Default: all."),
+    typer.Option("--seed", metavar=NUMBER_LIST, min=0, help="Only runs with these seeds. Default: all."),
 ]
 
 

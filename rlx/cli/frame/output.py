@@ -11,6 +11,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlx.cli.frame.streams import writes_utf8
+from rlx.cli.frame.text_layout import laid_out
 from rlx.plan.jsonable import to_jsonable
 from rlx.secret_text import masked
 
@@ -43,7 +44,7 @@ def narrate(text: str) -> None:
     from rlx.terminal_text import printable
 
     if not _quiet:
-        sys.stderr.write(printable(text) + "\n")
+        sys.stderr.write(laid_out(printable(text), sys.stderr) + "\n")
         sys.stderr.flush()
 
 
@@ -72,11 +73,11 @@ def patiently(values: Iterator[T], doing: str) -> Iterator[T]:
     yield from values
 
 
-def print_text(text: str) -> None:
-    """A part of the answer, which may quote what hosts and logs say."""
+def print_text(text: str, *, wraps: bool = True) -> None:
+    """A part of the answer, which may quote what hosts and logs say; not wrapped where lines are to be copied whole."""
     from rlx.terminal_text import printable
 
-    print(printable(text))
+    print(laid_out(printable(text), sys.stdout, wraps=wraps))
 
 
 def print_json(answer: Mapping[str, Any], *, verbatim: bool = False) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.list_options import NAME_LIST
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ WorkdirOption = Annotated[
     str | None, typer.Option("--workdir", help="Where --script starts on its host. Default: here, or its home.")
 ]
 SecretOption = Annotated[
-    list[str] | None, typer.Option("--secret", metavar="NAME", help="A variable that --script gets, never shown.")
+    list[str] | None, typer.Option("--secret", metavar=NAME_LIST, help="A variable that --script gets, never shown.")
 ]
 AcceptOption = Annotated[
     bool,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rlx.cli.frame.completion import HOSTS
+from rlx.cli.frame.list_options import HOST_LIST
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ HostOption = Annotated[
     str | None,
     typer.Option(
         "--host",
-        metavar="HOST[,HOST]...",
+        metavar=HOST_LIST,
         help="Host (rlx hosts) or ssh destination. Several: see --spread and --nodes. Default: the project's.",
         autocompletion=HOSTS,
     ),

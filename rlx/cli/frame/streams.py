@@ -36,11 +36,6 @@ def writes_utf8() -> bool:
     return sys.stdout.encoding.lower().replace("-", "") == "utf8"
 
 
-def shows_colour() -> bool:
-    """Tell whether stdout is a terminal whose user wants colours."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
     """End with this code, once all is written, at last `last_words`.
 

@@ -22,10 +22,25 @@ if TYPE_CHECKING:
     from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
     from rlx.evidence import Verdict
 
+_MOST_ANSWERS = 3
+"""More treatments have their differences in their own sections only."""
 
-def lines(comparison: Comparison) -> Iterator[str]:
+
+def answer_lines(comparison: Comparison) -> Iterator[str]:
+    """What may be quoted: the claim, as far as there is one, and each treatment's difference or why it has none."""
     if words := claim(comparison):
         yield words
+    if _is_short(comparison):
+        for contrast in comparison.contrasts:
+            yield f"{contrast.treatment} against {comparison.control.label}: {contrast.sentences[0]}"
+
+
+def _is_short(comparison: Comparison) -> bool:
+    return len(comparison.contrasts) <= _MOST_ANSWERS
+
+
+def lines(comparison: Comparison) -> Iterator[str]:
+    """All that stands behind the answer."""
     yield from registered_words(comparison)
     for arm in comparison.arms:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
@@ -34,7 +49,8 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield f"{apart}{contrast.treatment} against {comparison.control.label}"
         first, *others = contrast.sentences
         said = [finding for finding in contrast.findings if finding.message in first]
-        yield f"  {first}"
+        if said or not _is_short(comparison):
+            yield f"  {first}"
         yield from _finding_lines(said, said=first)
         yield from (f"  {sentence}" for sentence in others)
         if comparison.systems:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rlx.cli.text.compare_lines import lines
+from rlx.cli.text.compare_lines import answer_lines, lines
 from rlx.cli.text.compare_rows import exact_values, values_by_step
 from rlx.markdown import prose
 from rlx.table import to_csv, to_markdown
@@ -23,22 +23,29 @@ def markdown_text(comparison: Comparison) -> str:
     """A table and a list, ready for a pull request."""
     items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(prose(line))}" for line in lines(comparison))
     title = f"**{prose(' '.join(comparison.metric.split()))}**"
-    return printable(f"{title}\n\n{to_markdown(values_by_step(comparison))}{items}\n")
+    answer = "".join(f"{prose(line)}\n\n" for line in answer_lines(comparison))
+    return printable(f"{answer}{title}\n\n{to_markdown(values_by_step(comparison))}{items}\n")
 
 
 def print_terminal(comparison: Comparison) -> None:
-    """Excluded numbers are marked in words, and struck through as well where the terminal has styles."""
+    """First the answer, then the table.
+
+    Excluded numbers are marked in words, and struck through as well where the terminal has styles.
+    """
     from rich.text import Text
 
-    from rlx.cli.frame.output import console
+    from rlx.cli.frame.output import console, print_text
     from rlx.cli.text.table_text import table_lines
 
+    for line in answer_lines(comparison):
+        print_text(line)
+    print()
     out = console()
     out.print(Text(comparison.metric, "bold"), soft_wrap=True)
     for row in table_lines(values_by_step(comparison), indent=2):
         out.print(row, soft_wrap=True)
     for line in lines(comparison):
-        out.print(Text(line if line.startswith(" ") else f"\n{line}"), soft_wrap=True)
+        print_text(line if line.startswith(" ") else f"\n{line}")
 
 
 def _bullet(line: str) -> str:

@@ -123,10 +123,10 @@ def _compiled(pattern: str, fixed: bool) -> re.Pattern[str] | None:
 
 def _highlighter(pattern: str | None, fixed: bool) -> _Shown:
     """Show the parts of a line; what the pattern finds in them in bold red, as grep does, where colours are shown."""
-    from rlx.cli.frame.streams import shows_colour
+    from rlx.cli.frame.text_layout import shows_colour
     from rlx.terminal_text import printable_lines
 
-    found = _compiled(pattern, fixed) if pattern and shows_colour() else None
+    found = _compiled(pattern, fixed) if pattern and shows_colour(sys.stdout) else None
     if found is None:
         return printable_lines
     return lambda line: [found.sub(_red, part) for part in printable_lines(line)]

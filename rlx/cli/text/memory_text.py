@@ -24,6 +24,17 @@ def memory_lines(draft: Draft) -> Iterator[str]:
     yield from _earlier(draft.earlier_memory, result)
 
 
+def memory_use(drafts: Sequence[Draft]) -> str:
+    """`up to 52 of 61 GiB a device`, for the fullest of these runs; "" on CPUs."""
+    facts = [_facts(draft) for draft in drafts if draft.plan.device_kind != "cpu"]
+    estimates = [one.memory for one in facts if one and one.memory]
+    if not estimates:
+        return "memory not estimated" if facts else ""
+    sizes = [(max(phase.upper for phase in estimate.phases), estimate.capacity) for estimate in estimates]
+    used, capacity = max(sizes, key=lambda size: size[0] / size[1])
+    return f"up to {used:.0f} of {capacity:.0f} GiB a device"
+
+
 def _estimated(facts: Facts, result: Estimate) -> Iterator[str]:
     device = result.job.device
     assumed = f" (of {device.size:g}, assumed)" if device.assumed else ""

@@ -84,15 +84,17 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _title(plan: LaunchPlan) -> str:
-    devices = f"{plan.devices} × {plan.device_kind}"
-    if plan.device_list:
-        devices += f" ({', '.join(map(str, plan.device_list))})"
-    if plan.workers:
-        devices += f" on each of {len(plan.nodes)} nodes"
-    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices}, in {_where(plan.site)}"
+    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices_text(plan)}, in {where_text(plan.site)}"
 
 
-def _where(site: Site) -> str:
+def devices_text(plan: LaunchPlan) -> str:
+    """`2 × npu (0, 1) on each of 2 nodes`."""
+    chosen = f" ({', '.join(map(str, plan.device_list))})" if plan.device_list else ""
+    nodes = f" on each of {len(plan.nodes)} nodes" if plan.workers else ""
+    return f"{plan.devices} × {plan.device_kind}{chosen}{nodes}"
+
+
+def where_text(site: Site) -> str:
     """The folder of the runs, the host and the container or its image, and how the container calls the folder."""
     if site.job_image is not None:
         return f"{site.root} on {site.host}, each job in a container of its own of {site.job_image.name}"
@@ -106,7 +108,7 @@ def _where(site: Site) -> str:
 def _node(plan: LaunchPlan) -> str:
     address = "the address of the node that the scheduler chooses" if plan.site.batch else plan.site.address
     role = f"the head, others reach it at {address}" if not plan.node else "joins the head's Ray"
-    return f"{plan.node}  {_where(plan.site)}: {role}"
+    return f"{plan.node}  {where_text(plan.site)}: {role}"
 
 
 def _section(name: str, lines: Iterable[str]) -> str:
@@ -207,7 +209,7 @@ def _validations(expected: Expectations) -> str:
     last = "the last step is validated" if expected.last_step_validated else "the last step is not validated"
     if not expected.validation_steps:
         return f"no validation at a step known beforehand; {last}"
-    return f"validation at {_steps(expected.validation_steps)}; {last}"
+    return f"validation at {steps_text(expected.validation_steps)}; {last}"
 
 
 def _items(expected: Expectations) -> str:
@@ -289,7 +291,7 @@ def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
     return f"{percent(survival(sigma, dtype, {about: 1}).changed)} of {dtype} weights around {about:g} change"
 
 
-def _steps(steps: Sequence[int]) -> str:
+def steps_text(steps: Sequence[int]) -> str:
     """`steps 0, 20, 40`; many at equal distance as `every 20 steps from 0 to 400`, with a last odd one behind."""
     if len(steps) <= _SHOWN_STEPS:
         return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"

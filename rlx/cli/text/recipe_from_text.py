@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 _WIDEST = 60
 
 
-def print_recipe_from(made: RecipeFrom) -> None:
+def print_recipe_from(made: RecipeFrom, *, verbose: bool) -> None:
+    """First how many keys the recipe renders as they were, then those that it does not; all of them if `verbose`."""
     for arm, one in made.arms.items():
         print_text(_title(arm if len(made.arms) > 1 else "", one))
-        _print_fates((*one.keys, *one.environment))
+        fates = (*one.keys, *one.environment)
+        _print_fates(fates if verbose else [fate for fate in fates if not fate.is_equal])
         _print_findings(one)
     if made.written is not None:
         print_text(f"\n{made.written}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.diagnose_text import UNSURE
 from rlx.cli.text.state_styles import STATE_STYLE, VERDICT_STYLE
-from rlx.runs.duration import duration
+from rlx.runs.duration import age, duration
 from rlx.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
 
 
 def _columns(rows: Sequence[Overview]) -> list[Column]:
-    """Rank what can be done without: tags, then the pace, the time left, the value, the progress and the noise."""
+    """Rank what can be done without: tags, the age, the pace, the time left, the value, the progress and the noise."""
     from rlx.evidence.grammars import core_prefixes
     from rlx.evidence.outlook import outlook
 
@@ -76,18 +76,32 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
     words = [outlook(row.verdict, row.state).word for row in rows]
     tags = [" ".join(row.label.tags) for row in rows]
     hosts = [row.ref.host for row in rows]
+    left = [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows]
     columns = [
         Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
         Column("STATE", [_state_cell(row) for row in rows]),
         Column("PROGRESS", [progress_cell(row) for row in rows], rank=2),
         Column("S/STEP", [f"{row.step_seconds:.1f}" if row.step_seconds is not None else "–" for row in rows], rank=5),
-        Column("LEFT", [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows], rank=4),
+        *([Column("LEFT", left, rank=4)] if any(each != "–" for each in left) else []),
         Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
-        Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True),
+        *([Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True)] if has_noise(rows) else []),
+        Column("AGE", [_age(row) for row in rows], rank=6),
         Column("VERDICT", [Cell(word, style=VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
     columns[1:1] = [Column("HOST", hosts)] if len({*hosts}) > 1 else []
-    return [*columns, Column("TAGS", tags, rank=6, flows=True)] if any(tags) else columns
+    return [*columns, Column("TAGS", tags, rank=7, flows=True)] if any(tags) else columns
+
+
+def has_noise(rows: Sequence[Overview]) -> bool:
+    """Tell whether noise is planned for one of these runs, or was found in one."""
+    planned = any(row.expectations is not None and row.expectations.noise is not None for row in rows)
+    return planned or any(row.verdict.noise[:4] not in ("", "–", "none") for row in rows)
+
+
+def _age(row: Overview) -> str:
+    """Since the run began, by the clock of its host."""
+    seconds = row.observation.seconds_since_start
+    return age(seconds) if seconds is not None else "–"
 
 
 def _state_cell(row: Overview) -> Cell:

@@ -1,4 +1,4 @@
-"""Changes one entry of a file of hosts as a person would: the lines of the entry, and nothing else of the file.
+"""Change one entry of a file of hosts, or its defaults, as a person would: their lines, and nothing else of the file.
 
 Dumping the file anew would lose its comments and its order. What was changed is read again before it is written: the
 file then says what it said, and the change.
@@ -20,6 +20,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts.inventory.host import HostFile
 from rlx.hosts.inventory.host_file import parse_host_file, read_text
 from rlx.hosts.inventory.host_yaml import read_nodes
+from rlx.plan import LOCAL
 
 
 def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) -> None:
@@ -33,6 +34,35 @@ def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) 
         change = _replaced if name in before.hosts else _inserted
         after = HostFile({**before.hosts, name: host}, before.defaults)
         _write(path, _proven(change(text, {name: entry}), path, after))
+
+
+def change_entry(path: Path, name: str, changes: Mapping[str, Any]) -> None:
+    """Change some keys of a host's entry, None removes one. Raises UsageError for a host that has no entry."""
+    import yaml
+
+    text = read_text(path)
+    parse_host_file(text, str(path))
+    entry = ((yaml.safe_load(text) or {}).get("hosts") or {}).get(name)
+    if entry is None and name != LOCAL.host:
+        raise UsageError(f"{path} has no host {name!r}", f"rlx hosts add {name} DESTINATION makes its entry")
+    changed = {key: value for key, value in {**(entry or {}), **changes}.items() if value is not None}
+    put_host(path, name, changed, replace=True)
+
+
+def put_defaults(path: Path, defaults: Mapping[str, str | None]) -> None:
+    """Write the defaults of a file in place of those it has; none where no host is given. Raises UsageError."""
+    given = {key: value for key, value in defaults.items() if value is not None} if defaults.get("host") else {}
+    wanted = parse_host_file(_dump({"defaults": given}), "defaults", has_lines=False).defaults if given else None
+    with _locked(path):
+        text = read_text(path)
+        before = parse_host_file(text, str(path))
+        lines = _lines(text)
+        root, _ = read_nodes(text, "")
+        for key, node in root.value if root else ():
+            if key.value == "defaults":
+                del lines[key.start_mark.line : _last_line(node) + 1]
+        after = "".join([*lines, _dump({"defaults": given}) if given else ""])
+        _write(path, _proven(after, path, HostFile(before.hosts, wanted)))
 
 
 def remove_host(path: Path, name: str) -> None:

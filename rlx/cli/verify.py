@@ -1,4 +1,4 @@
-"""rlx judge: compute again what a bundle claims, from the evidence in it."""
+"""rlx verify: check a bundle of rlx report against the evidence in it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 
-def judge(
+def verify(
     bundle: Annotated[Path, typer.Argument(metavar="FILE", help="What rlx report --bundle wrote.")],
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
-    """Check a bundle of rlx report, and name what does not follow from its evidence.
+    """Check a bundle of rlx report against the evidence in it.
 
     Every verdict, value and sentence is computed again from the manifests, logs, metrics, events and outputs in it. No
-    host is asked, and your own runs are not looked at. Exit code: 0 all of it follows, whether or not the claim, which
-    is printed, may be reported · 14 something does not, or is worded by another version of rlx.
+    host is asked, and your own runs are not read. Exit code: 0 all of it follows, whether or not the claim, which is
+    printed, may be reported · 14 something does not, or is worded by another version of rlx.
     """
     from rlx.api.bundle_judging import judge_bundle
     from rlx.cli.frame.output import patience, print_json, print_text

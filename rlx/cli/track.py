@@ -1,4 +1,4 @@
-"""rlx adopt: take in a run that somebody started by hand."""
+"""rlx track: track a run started outside rlx."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _HOST = r"ssh://[^/:\[]*(?:\[[^\]]*\])?(?::\d+)?|[^:/]+"
 _LOG = re.compile(rf"(?P<host>{_HOST})(?::(?P<container>[^:/]+))?:(?P<path>~?/.+)", re.DOTALL)
 
 
-def adopt(
+def track(
     log: Annotated[
         str, typer.Argument(metavar="HOST[:CONTAINER]:LOG", help="Console log of the run, as on a3:/tmp/x.log.")
     ],
     name: Annotated[str, typer.Option(help="What to call the run.")],
     arm: Annotated[str | None, typer.Option(help="Which arm it is. Default: main, or the recipe's only one.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Recipe that says what the run promises.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe of the run, with what it must show.")] = None,
     seed: Annotated[int | None, typer.Option(help="Its seed. Default: the recipe's, else 1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the run id.")] = False,
 ) -> None:
-    """Take in a run that somebody started by hand.
+    """Track a run started outside rlx.
 
-    From then on status, logs, wait and compare know it, and its log is read again at each look, while it grows.
-    Nothing is written where it runs, and rlx stop refuses it. Without a recipe nothing says what it was to show, so
-    its verdict is unverified at best.
+    From then on status, logs, wait and compare know it, and its log is read again by each of them while it grows.
+    Nothing is written where it runs, and rlx stop refuses it. Without a recipe there are no expected steps or noise to
+    check against: its verdict is unverified at best.
     """
     from rlx.api.taking_in import adopt_at, plan_of
     from rlx.cli.frame.output import narrate, patience, print_json
