@@ -22,7 +22,7 @@ def compare(
         str, typer.Argument(metavar="CONTROL", help="The control: an arm, or a run by name or id.", autocompletion=RUNS)
     ],
     treatments: Annotated[
-        list[str], typer.Argument(metavar="TREATMENT...", help="The arms to hold against it.", autocompletion=RUNS)
+        list[str], typer.Argument(metavar="TREATMENT...", help="Arms to compare with the control.", autocompletion=RUNS)
     ],
     metrics: Metrics = None,
     seeds: Seeds = None,

@@ -20,9 +20,7 @@ def doctor(
     container: Annotated[str | None, typer.Option(help="The container that runs would go into.")] = None,
     recipe: Annotated[
         str | None,
-        typer.Option(
-            help="Also look for what this recipe needs: back-end, devices, model, data.", autocompletion=RECIPES
-        ),
+        typer.Option(help="Also check what this recipe needs: back-end, devices, model, data.", autocompletion=RECIPES),
     ] = None,
     trust: TrustOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,

@@ -108,7 +108,7 @@ def add(
         str | None, typer.Option(help="What other hosts reach it by, for runs of several nodes.")
     ] = None,
     python: Annotated[
-        str | None, typer.Option(help="Interpreter there that recipes may name; rlx starts it to look.")
+        str | None, typer.Option(help="Interpreter there that recipes may name; preflight may run it.")
     ] = None,
     slurm: _Partition = None,
     gres: Annotated[str | None, typer.Option(metavar="NAME:COUNT", help="Devices of a node in Slurm: npu:8.")] = None,
@@ -237,7 +237,9 @@ def trust(
     print_text(project_text(project, content, user, replaces))
     if not yes:
         if not sys.stdin.isatty():
-            raise UsageError(f"nobody can be asked whether to trust {project.path}", "rlx hosts trust -y trusts it")
+            raise UsageError(
+                f"trusting {project.path} needs an answer, and stdin is no terminal", "rlx hosts trust -y trusts it"
+            )
         typer.confirm("Trust this content?", abort=True, err=True)
     project.trust(replaces)
     narrate(f"rlx: {project.path} counts as it is now")

@@ -32,7 +32,7 @@ def init(
     ] = "",
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="All keys of the launch, also those that the recipe renders equally."),
+        typer.Option("--verbose", "-v", help="All keys of the launch, also those rendered equally."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object: the recipe, and what became of each key.")

@@ -93,11 +93,12 @@ def launch(
     workdir: WorkdirOption = None,
     secret: SecretOption = None,
     accept_lines: AcceptOption = False,
-    again: Annotated[bool, typer.Option("--again", help="Launch registered runs that are there, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also relaunch registered runs that exist.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     trust: TrustOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --dry-run: all of each run.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow progress until all runs finish.")] = False,
     yes: _YesOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
@@ -120,23 +121,18 @@ def launch(
     else:
         plans = _of(_Wanted(recipe, arm or (), seed or (), set_ or (), where, trust, send or (), again, strict, spread))
     plans = with_power(plans)
-    _show(plans, dry_run, as_json, plan, strict)
+    if dry_run:
+        _print_plans(plans, as_json, plan, verbose)
+    _refuse_or_warn(plans, strict)
     if not dry_run:
         _tell(_launched(plans, plan, secret_file, strict, yes), plans, as_json, follow)
 
 
-def _show(plans: Plans, dry_run: bool, as_json: bool, written: str | None, strict: bool) -> None:
-    """Print the plans of a dry run, and say what is wrong with plans. Raises what refuses them."""
-    if dry_run:
-        _print_plans(plans, as_json, written)
-    _refuse_or_warn(plans, strict)
-
-
-def _print_plans(plans: Plans, as_json: bool, written: str | None) -> None:
+def _print_plans(plans: Plans, as_json: bool, written: str | None, verbose: bool) -> None:
     from rlx.api.earlier_memory import with_earlier_memory
     from rlx.cli.plan import print_plans
 
-    print_plans(with_earlier_memory(plans), as_json, written=written is not None)
+    print_plans(with_earlier_memory(plans), as_json, verbose=verbose, written=written is not None)
 
 
 def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) -> None:
@@ -226,7 +222,7 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
 
 
 def _refuse_or_warn(plans: Plans, strict: bool) -> None:
-    """What is fatal stands in the refusal."""
+    """Say what is wrong with plans; what is fatal is in the refusal, which this raises."""
     from rlx.api.plans import finding_text
     from rlx.cli.frame.output import narrate
     from rlx.cli.plan import narrate_notes
@@ -277,7 +273,7 @@ def _name_secrets(written: Plans, file: str | None, secret_file: str | None, yes
         note_agreed(((name, place) for name, place in wanted if given.get(name)), file)
         return
     if not sys.stdin.isatty():
-        raise UsageError("nobody can be asked whether to send these secrets", "-y sends them")
+        raise UsageError("sending these secrets needs an answer, and stdin is no terminal", "-y sends them")
     typer.confirm("Send them?", abort=True, err=True)
 
 

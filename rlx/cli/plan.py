@@ -80,7 +80,7 @@ def plan(
         narrate(f"rlx: {line}")
     print_plans(plans, as_json, files, verbose=verbose)
     if fatal := plans.fatal(strict):
-        narrate("rlx: this cannot be launched; see the findings")
+        narrate("rlx: this cannot be launched; see the errors")
         raise typer.Exit(refusal_code(fatal))
 
 
@@ -103,8 +103,8 @@ def print_plans(
     from rlx.api.scripts import check_written
     from rlx.cli.frame.output import console, print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
-    from rlx.cli.text.plan_summary import arms_table, findings_lines, headline
-    from rlx.cli.text.plan_text import look_text, plan_text, power_section
+    from rlx.cli.text.plan_summary import arms_table, findings_lines, headline, place_line
+    from rlx.cli.text.plan_text import experiment_section, look_text, plan_text, power_section
     from rlx.cli.text.table_text import fitted
 
     if as_json:
@@ -123,5 +123,7 @@ def print_plans(
         return
     out = console()
     out.print(fitted(arms_table(plans), out.width))
-    for section in power:
+    if place := place_line(plans):
+        print_text(place, wraps=False)
+    for section in (*experiment_section(plans.registration), *power):
         print_text(f"\n{section}")

@@ -15,7 +15,7 @@ _Recipe = Annotated[
 ]
 _Seeds = Annotated[
     list[int] | None,
-    typer.Option("--seeds", metavar=NUMBER_LIST, help="Seeds an arm. Default: 2 3 5 8 10 and the experiment's."),
+    typer.Option("--seeds", metavar=NUMBER_LIST, help="Seeds per arm. Default: 2 3 5 8 10 and the experiment's."),
 ]
 _Effect = Annotated[float | None, typer.Option(metavar="POINTS", help="The true difference, treatment minus control.")]
 _Spread = Annotated[

@@ -28,7 +28,7 @@ def report(
     ] = None,
     bundle: Annotated[
         Path | None,
-        typer.Option("--bundle", metavar="FILE.tar.gz", help="Write the evidence as an archive for rlx judge."),
+        typer.Option("--bundle", metavar="FILE.tar.gz", help="Write the evidence as an archive for rlx verify."),
     ] = None,
     metrics: Metrics = None,
     seeds: Seeds = None,

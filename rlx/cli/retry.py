@@ -22,7 +22,7 @@ def retry(
         bool, typer.Option("--from-checkpoint", help="Go on from the last whole checkpoint. Default: begin anew.")
     ] = False,
     secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Narrate the runs until they have ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow progress until all runs finish.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:

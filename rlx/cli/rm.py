@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def rm(
     names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for whoever reads a comparison.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="Let names mean removed runs again.")] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; comparisons state it.")] = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Show hidden runs again.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also runs whose host does not answer.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:

@@ -25,7 +25,7 @@ _Host = Annotated[
     str | None,
     typer.Option(
         metavar=HOST_LIST,
-        help="Every run on these hosts, whoever launched it, and which runs have their devices.",
+        help="Every run on these hosts, of all users, and which runs have their devices.",
         autocompletion=HOSTS,
     ),
 ]

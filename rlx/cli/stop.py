@@ -20,9 +20,7 @@ def stop(
         list[str] | None, typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
-    grace: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="Time between asking (SIGTERM) and forcing (SIGKILL).")
-    ] = 10.0,
+    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time between SIGTERM and SIGKILL.")] = 10.0,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether --all is meant.")] = False,
 ) -> None:
     """Stop runs, and check that no process is left.
@@ -76,7 +74,7 @@ def _outcome(before: Sight, result: Stopped) -> str:
     if result.job:
         return f"{was}; {result.job} is over"
     ended = f"{len(result.ended)} process{'es' * (len(result.ended) != 1)} ended"
-    left = f"STILL THERE: {_numbers(result.left)}" if result.left else "nothing left that carries its mark"
+    left = f"STILL THERE: {_numbers(result.left)}" if result.left else "no processes left"
     return f"{was}; {ended}, {left}{_strays(result.strays)}{_zombies(len(result.zombies))}"
 
 

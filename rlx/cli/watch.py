@@ -32,4 +32,4 @@ def watch(
         os.execvp(opened.attach[0], opened.attach)
     print(opened.window)
     if opened.attach:
-        narrate(f"look at it: {' '.join(opened.attach)}")
+        narrate(f"attach: {' '.join(opened.attach)}")

@@ -27,6 +27,11 @@ def clock_time(epoch: float) -> str:
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 
 
+def time_zone() -> str:
+    """Name this machine's time zone, to stand once beside times: `CET`."""
+    return time.strftime("%Z")
+
+
 def moment(epoch: float) -> str:
     """`13:07:12`, and the day before it if that is not today's; in this machine's time zone."""
     then, now = time.localtime(epoch), time.localtime()

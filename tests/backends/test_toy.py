@@ -59,7 +59,7 @@ def ended(name: str) -> dict[str, object]:
 
 
 def test_a_rule_of_its_own_is_told_with_the_plan(recipe: str) -> None:
-    told = rlx("plan", recipe, "--arm", "slow", "--set", "train.lr=2.0")
+    told = rlx("plan", "-v", recipe, "--arm", "slow", "--set", "train.lr=2.0")
     assert "--steps=3" in told and "TOY001" in told
     assert "TOY001" not in rlx("plan", "tiny-cpu", "--arm", "baseline")
 

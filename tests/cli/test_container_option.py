@@ -41,11 +41,14 @@ def root(engine: Engine) -> Iterator[Path]:
 
 def test_the_plan_says_how_the_container_calls_the_root(root: Path) -> None:
     wanted = f", in {root} on local, container trainer (/shared there)\n"
-    assert wanted in rlx("plan", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON, code=5).stdout
+    assert wanted in rlx("plan", "-v", RECIPE, "--arm", "aqn", "--container", "trainer", *PYTHON, code=5).stdout
     user_file().parent.mkdir()
     user_file().write_text("hosts: {local: {container: trainer}}", encoding="utf-8")
-    assert wanted in rlx("launch", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON, code=5).stdout
-    assert f", in {root} on local\n" in rlx("plan", RECIPE, "--arm", "aqn", "--container", "", *NOWHERE, code=5).stdout
+    assert wanted in rlx("launch", "-v", RECIPE, "--arm", "aqn", "--dry-run", *PYTHON, code=5).stdout
+    assert (
+        f", in {root} on local\n"
+        in rlx("plan", "-v", RECIPE, "--arm", "aqn", "--container", "", *NOWHERE, code=5).stdout
+    )
 
 
 @pytest.mark.usefixtures("engine")

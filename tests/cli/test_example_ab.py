@@ -79,7 +79,7 @@ def known_to(session: Session) -> None:
     if going_on := GOING_ON.search(session.shown):
         for run in sorted(runs[-1], key=end_of)[int(going_on[1]) :]:
             shutil.rmtree(run)
-    if session.words[0] == "judge":
+    if session.words[0] == "verify":
         shutil.copyfile(SHOWN / session.words[1], session.words[1])
 
 
@@ -110,7 +110,7 @@ def test_the_page_shows_the_launches_of_the_recorded_runs() -> None:
 
 def test_everything_that_the_page_must_show_is_among_its_commands() -> None:
     assert not [session.command for session in sessions() if "\n$ rlx" in session.shown], "a command ends the last one"
-    assert {"power", "plan", "experiments", "compare", "judge"} <= {session.words[0] for session in REPLAYED}
+    assert {"power", "plan", "experiments", "compare", "verify"} <= {session.words[0] for session in REPLAYED}
 
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.name)

@@ -16,7 +16,7 @@ from rlx.cli.text.status_text import tables
 from rlx.evidence import Evidence, Verdict, VerdictStatus
 from rlx.plan import Place, RunState
 from rlx.runs import Observation, RunRef
-from rlx.runs.duration import clock_time
+from rlx.runs.duration import clock_time, time_zone
 from rlx.runs.looking.forecast import Estimate
 from rlx.runs.looking.overview import Overview
 from rlx.runs.looking.sweep import sweeps, when_all_end
@@ -130,7 +130,7 @@ def test_nothing_is_said_of_an_arm_that_nobody_has_seen(wording: SnapshotAsserti
 
 def test_the_end_is_said_as_far_as_it_is_known(wording: SnapshotAssertion) -> None:
     now = time.time()
-    named = {clock_time(now + HOUR): "time"}
+    named = {f"{clock_time(now + HOUR)} {time_zone()}": "time"}
     assert settled(end_words(Estimate(HOUR, HOUR), now), named) == wording
     assert settled(end_words(Estimate(None, HOUR, ("the reason",)), now), named) == wording
 

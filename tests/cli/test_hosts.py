@@ -230,7 +230,7 @@ def test_a_recipe_for_other_devices_is_refused() -> None:
     assert "8 × npu" in line and "a2" in line and re.search(r"\b4\b", line)
     assert "RLX502" in rlx("plan", NPU_RECIPE, "--host", "a2", code=2).stdout
     # Every machine has a CPU: now the host is asked, and this one is not there.
-    done = rlx("plan", CPU_RECIPE, "--host", "a2", "--arm", "aqn")
+    done = rlx("plan", "-v", CPU_RECIPE, "--host", "a2", "--arm", "aqn")
     assert ", in ~/rlx on a2\n" in done.stdout
     assert "RLX404" in done.stdout
 
@@ -275,7 +275,7 @@ def test_an_unknown_host_is_no_connection(wording: SnapshotAssertion) -> None:
 
 def test_the_default_host_is_where_a_launch_goes() -> None:
     write("hosts: {a3: {ssh: user@npu-host-1, root: /data/rlx}}\ndefaults: {host: a3}\n")
-    assert ", in /data/rlx on a3\n" in rlx("plan", CPU_RECIPE, "--arm", "aqn").stdout
+    assert ", in /data/rlx on a3\n" in rlx("plan", "-v", CPU_RECIPE, "--arm", "aqn").stdout
     assert "a3: " in rlx("launch", CPU_RECIPE, "--arm", "aqn", code=4).stderr
     assert (
         " on local\n"

@@ -26,6 +26,8 @@ WITHOUT = {
     "report": "writes a page; rlx compare --json has its numbers",
     "data tiny-cpu": "acts, and says so by its exit code",
     "hosts add": "acts; rlx hosts show NAME --json says what is there",
+    "config set": "acts; rlx config list --json says what counts",
+    "config unset": "acts; rlx config list --json says what counts",
     "hosts remove": "acts; rlx hosts list --json says what is left",
     "hosts trust": "asks a person",
 }

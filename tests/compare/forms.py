@@ -8,7 +8,7 @@ from pathlib import Path
 from rlx.api.judged_comparison import Compared
 from rlx.api.reporting import write_page
 from rlx.api.selection import open_index
-from rlx.cli.text.compare_lines import left_out_lines, lines, registered_words
+from rlx.cli.text.compare_lines import answer_lines, left_out_lines, lines, registered_words
 from rlx.cli.text.compare_text import csv_text, markdown_text
 
 
@@ -23,4 +23,5 @@ def forms_of(compared: Compared, page: Path) -> list[str]:
     write_page(page, open_index(), compared, ())
     notes = [*registered_words(comparison), *left_out_lines(comparison)]
     csv = csv_text(comparison) + "\n".join(notes)
-    return ["\n".join(lines(comparison)), markdown_text(comparison), csv, page.read_text(encoding="utf-8")]
+    terminal = "\n".join((*answer_lines(comparison), *lines(comparison)))
+    return [terminal, markdown_text(comparison), csv, page.read_text(encoding="utf-8")]

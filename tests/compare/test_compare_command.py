@@ -102,7 +102,8 @@ def test_csv_holds_the_values_of_the_log_by_step(runs_of: RunsOf, say: Said) -> 
 def test_markdown_is_a_table_and_a_list(runs_of: RunsOf, say: Said, wording: SnapshotAssertion) -> None:
     runs_of(CONTROL, TREATMENT)
     lines = say("baseline", "fast", as_markdown=True)[1].splitlines()
-    assert lines[2:4] == ["| step | baseline | fast | fast - baseline (points) |", "| ---: | ---: | ---: | ---: |"]
+    start = lines.index("| step | baseline | fast | fast - baseline (points) |")
+    assert lines[start + 1] == "| ---: | ---: | ---: | ---: |"
     assert "| 6 | 0.6800 | 0.7000 | +2.0 |" in lines
     assert "| peak | 0.68 @ 6 | 0.71 @ 3 |  |" in lines
     assert lines == wording
@@ -157,7 +158,7 @@ def test_what_a_log_says_is_no_tag_and_no_command_in_markdown(tmp_path: Path) ->
         )
         rlx("import", str(log), "--name", "old", "--arm", arm)
     done = rlx("compare", "one", "two", "--md", code=14).stdout
-    assert done.startswith("**val-core/&lt;script>") and "x/acc/mean@1**\n\n| step |" in done
+    assert "\n**val-core/&lt;script>" in done and "x/acc/mean@1**\n\n| step |" in done
     assert "\x1b" not in done and "<" not in done
 
 
@@ -194,4 +195,4 @@ def test_what_a_witness_of_the_run_contradicts_is_no_result_whatever_is_allowed(
     assert "~~" in shown and "(contradicted)" in shown
     assert answer["treatments"][0]["verdict"]["dissent"] and answer["treatments"][0]["verdict"]["sentence"] in shown
     (row,) = [line for line in rlx("status", "aqn").stdout.splitlines() if line.startswith("aqn ")]
-    assert " (contradicted)  " in row and row.rstrip().endswith("  contradicted")
+    assert " (contradicted)  " in row and re.search(r"  contradicted  \d+ (?:s|min)$", row.rstrip())

@@ -59,7 +59,7 @@ def test_the_memory_is_that_of_the_model_on_the_host(
     expected = pytest.approx([7.615e9 / 2**30] * 2, abs=0.01)
     assert answer["phases_gib"]["actor update"]["parts"]["optimizer"] == expected
     (model / "config.json").write_text(json.dumps({**config, "model_type": "gemma3"}), encoding="utf-8")
-    shown = rlx(*options, code=5).stdout
+    shown = rlx(*options, "-v", code=5).stdout
     assert "ssh://loop" in shown and "'gemma3'" in shown
     by_table = json.loads(rlx(*options, "--json", code=5).stdout)["memory"][0]
     (model / "config.json").unlink()

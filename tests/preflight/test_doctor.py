@@ -54,7 +54,7 @@ def test_this_machine() -> None:
     least, most = document["clock_ahead_s"]
     assert least <= 0 <= most
     text = rlx("doctor").stdout
-    assert text.startswith("host local\n")
+    assert text.startswith("local: ") and "\nhost local\n" in text
 
 
 def test_a_recipe_whose_files_are_not_there(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_what_is_proposed_fits_and_nothing_is_proposed_in_vain() -> None:
 
 
 def plan_of(*arguments: str) -> str:
-    done = CliRunner().invoke(command_line(["plan"]), ["plan", *arguments])
+    done = CliRunner().invoke(command_line(["plan"]), ["plan", "-v", *arguments])
     assert done.exit_code in (0, 2), done.output
     return done.output
 

@@ -111,7 +111,7 @@ def test_a_plan_says_what_the_devices_of_earlier_runs_showed(pair: dict[str, Pat
         on_npus(run, recipe)
     told = json.loads(rlx("plan", RECIPE, "--json").stdout)["memory"][0]["earlier_runs"]
     assert [run["sampled_gib"] for run in told] == [55.0, 55.0]
-    assert "55.0" in rlx("plan", RECIPE).stdout
+    assert "55.0" in rlx("plan", "-v", RECIPE).stdout
 
 
 @pytest.mark.usefixtures("pair")

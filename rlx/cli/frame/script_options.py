@@ -36,7 +36,7 @@ SecretOption = Annotated[
 AcceptOption = Annotated[
     bool,
     typer.Option(
-        "--accept-lines", help="Launch --script although it reaches beyond its run (RLX031, RLX032, RLX046, RLX047)."
+        "--accept-lines", help="Launch --script even if it affects other processes (RLX031, RLX032, RLX046, RLX047)."
     ),
 ]
 

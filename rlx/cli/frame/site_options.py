@@ -34,21 +34,19 @@ ImageOption = Annotated[
     str | None, typer.Option("--image", help="Image on that host, of which rlx makes a container for the runs.")
 ]
 SpreadOption = Annotated[
-    bool, typer.Option("--spread", help="Deal the runs to several hosts, each seed with all its arms to one.")
+    bool, typer.Option("--spread", help="Distribute runs across hosts, each seed with all its arms on one.")
 ]
 NodesOption = Annotated[
     bool, typer.Option("--nodes", help="Each host is one node of every run (layout.nodes), the head first.")
 ]
 TrustOption = Annotated[
-    bool, typer.Option("--trust", help="To look, start an interpreter that only the recipe names; remembered.")
+    bool, typer.Option("--trust", help="Allow preflight to run the recipe's interpreter; remembered.")
 ]
-DevicesOption = Annotated[
-    str | None, typer.Option("--devices", metavar="N|LIST", help="As many devices, or these: 0,2-3.")
-]
+DevicesOption = Annotated[str | None, typer.Option("--devices", metavar="N|LIST", help="Device count, or ids (0,2-3).")]
 
 SendOption = Annotated[
     list[str] | None,
-    typer.Option("--send", metavar="FILE", help="Let this private file travel, which the recipe names (RLX026)."),
+    typer.Option("--send", metavar="FILE", help="Upload this private file, which the recipe names (RLX026)."),
 ]
 
 
@@ -61,7 +59,7 @@ def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
     if spread and nodes:
         raise UsageError(
             "--spread and --nodes exclude each other",
-            "--spread deals whole runs to the hosts, --nodes makes all hosts one run of several nodes",
+            "--spread distributes whole runs across hosts, --nodes makes all hosts one run of several nodes",
         )
     option = "--spread" if spread else "--nodes"
     if (spread or nodes) and "," not in (host or ""):

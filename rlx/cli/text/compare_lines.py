@@ -27,21 +27,24 @@ _MOST_ANSWERS = 3
 
 
 def answer_lines(comparison: Comparison) -> Iterator[str]:
-    """What may be quoted: the claim, as far as there is one, and each treatment's difference or why it has none."""
+    """What may be quoted: the claim, as far as there is one, and then the registered answer.
+
+    Without a registered question, each treatment's difference, or why it has none.
+    """
     if words := claim(comparison):
         yield words
-    if _is_short(comparison):
-        for contrast in comparison.contrasts:
-            yield f"{contrast.treatment} against {comparison.control.label}: {contrast.sentences[0]}"
+    if comparison.registered:
+        yield from ("", *registered_words(comparison))
+    for contrast in comparison.contrasts if _answers_itself(comparison) else ():
+        yield f"{contrast.treatment} against {comparison.control.label}: {contrast.sentences[0]}"
 
 
-def _is_short(comparison: Comparison) -> bool:
-    return len(comparison.contrasts) <= _MOST_ANSWERS
+def _answers_itself(comparison: Comparison) -> bool:
+    return not comparison.registered and len(comparison.contrasts) <= _MOST_ANSWERS
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
     """All that stands behind the answer."""
-    yield from registered_words(comparison)
     for arm in comparison.arms:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
     for contrast in comparison.contrasts:
@@ -49,7 +52,7 @@ def lines(comparison: Comparison) -> Iterator[str]:
         yield f"{apart}{contrast.treatment} against {comparison.control.label}"
         first, *others = contrast.sentences
         said = [finding for finding in contrast.findings if finding.message in first]
-        if said or not _is_short(comparison):
+        if said or not _answers_itself(comparison):
             yield f"  {first}"
         yield from _finding_lines(said, said=first)
         yield from (f"  {sentence}" for sentence in others)
@@ -122,9 +125,5 @@ def _declared(contrast: Contrast) -> str:
     declared = [item for item in contrast.differences if item.declared]
     words = "; ".join(map(_difference, declared))
     if any(item.key == RECIPE for item in contrast.differences):
-        return (
-            f"{words}; of anything else nothing is known, for want of a recipe"
-            if words
-            else "unknown, for want of a recipe"
-        )
+        return f"{words}; otherwise unknown (no recipe)" if words else "unknown (no recipe)"
     return words or "none"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rlx.cli.text.compare_lines import answer_lines, lines
@@ -21,10 +22,9 @@ def csv_text(comparison: Comparison) -> str:
 
 def markdown_text(comparison: Comparison) -> str:
     """A table and a list, ready for a pull request."""
-    items = "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(prose(line))}" for line in lines(comparison))
+    answer, items = _items(answer_lines(comparison)), _items(lines(comparison))
     title = f"**{prose(' '.join(comparison.metric.split()))}**"
-    answer = "".join(f"{prose(line)}\n\n" for line in answer_lines(comparison))
-    return printable(f"{answer}{title}\n\n{to_markdown(values_by_step(comparison))}{items}\n")
+    return printable(f"{answer.lstrip()}\n{title}\n\n{to_markdown(values_by_step(comparison))}{items}\n")
 
 
 def print_terminal(comparison: Comparison) -> None:
@@ -46,6 +46,10 @@ def print_terminal(comparison: Comparison) -> None:
         out.print(row, soft_wrap=True)
     for line in lines(comparison):
         print_text(line if line.startswith(" ") else f"\n{line}")
+
+
+def _items(lines: Iterable[str]) -> str:
+    return "\n".join(f"{'' if line.startswith(' ') else chr(10)}{_bullet(prose(line))}" for line in lines if line)
 
 
 def _bullet(line: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ def print_scene(shown: Shown) -> None:
     out = console()
     scene = shown.scene
     out.print(Text.assemble((f'{scene.name}: "{scene.told}"', "bold"), f" – what happened: {scene.happened}"))
-    out.print(tables(shown.rows, verbose=False, causes={}, width=out.width))
+    # They were recorded long before they were laid out here, so that they have no age.
+    rows = [replace(row, observation=replace(row.observation, seconds_since_start=None)) for row in shown.rows]
+    out.print(tables(rows, verbose=False, causes={}, width=out.width))
     out.print(Text(f"rlx says: {said(shown)}\n"))
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan import Finding
+from rlx.evidence.verdict import counted
+from rlx.plan import Finding, Severity
 from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _MOST_NAMES = 8
 
 
 def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
-    """Facts of the host and of the container, then the findings, the worst first."""
+    """How many problems there are, the findings, the worst first, then the facts of the host and of the container."""
     name = examined.site.host
     host = [
         *_machine(examined.host),
@@ -34,7 +35,7 @@ def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
     if examined.environment:
         lines += [f"what would train, in {examined.where}", *_indented([*_python(examined.environment)])]
     # Names of processes and containers are other people's; none of them may steer this terminal.
-    return "\n".join(_shown(line) for line in [*lines, *_findings(findings)])
+    return "\n".join(_shown(line) for line in [_headline(examined, findings), *_findings(findings), "", *lines])
 
 
 def _shown(line: str) -> str:
@@ -144,11 +145,15 @@ def _gib(kib: int | None) -> str:
     return "?" if kib is None else f"{kib / _GIB_IN_KIB:.1f} GiB"
 
 
+def _headline(examined: Examined, findings: Sequence[Finding]) -> str:
+    severities = [finding.severity for finding in findings]
+    counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
+    return f"{examined.where}: {', '.join(counts) or 'no problem found'}"
+
+
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
-    if not findings:
-        yield "nothing found that would make a run fail"
     for finding in findings:
         where = f" {finding.where}:" if finding.where else ""
-        yield f"{finding.severity} {finding.id}{where} {finding.message}"
+        yield f"  {finding.severity} {finding.id}{where} {finding.message}"
         if finding.fix:
-            yield f"  fix: {finding.fix}"
+            yield f"    fix: {finding.fix}"

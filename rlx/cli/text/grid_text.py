@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rlx.cli.text.state_styles import STATE_STYLE, VERDICT_STYLE
-from rlx.runs.duration import clock_time, duration
+from rlx.runs.duration import clock_time, duration, time_zone
 from rlx.table import Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def sweep_lines(rows: Sequence[Overview], sweep: Sweep) -> list[str]:
 def end_words(end: Estimate, now: float) -> str:
     """Say when all will have ended, as far as that is known."""
     if end.seconds is not None:
-        return f"ends about {clock_time(now + end.seconds)}, in {duration(end.seconds)}, at the pace so far"
-    when = f"not before about {clock_time(now + end.at_least)}" if end.at_least else "at an unknown time"
+        then = f"{clock_time(now + end.seconds)} {time_zone()}"
+        return f"ends about {then}, in {duration(end.seconds)}, at the pace so far"
+    when = f"not before about {clock_time(now + end.at_least)} {time_zone()}" if end.at_least else "at an unknown time"
     return f"ends {when}: {'; '.join(end.why)}"

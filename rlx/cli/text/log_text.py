@@ -170,4 +170,4 @@ def _print_series(came: Logs, series: Mapping[tuple[str, str], Mapping[int, floa
     for line in series_lines(found, get_terminal_size().columns):
         print_text(line)
     more = f"{others:,}{'+' if others == _MOST_OTHERS else ''} other lines match" if others else "whole lines"
-    narrate(f"as the logs say · {more}: --raw · what to believe: rlx status")
+    narrate(f"raw log values · {more}: --raw · verdict: rlx status")

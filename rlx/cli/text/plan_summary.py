@@ -1,4 +1,4 @@
-"""What a person asks of plans first: how many runs and steps, whether they fit, what was found; then a line per arm."""
+"""Summarise plans: how many runs and steps, whether they fit, what was found; then a row per arm."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def findings_lines(plans: Plans) -> Iterator[str]:
         yield "  " + finding_text(finding).replace("\n", "\n  ")
 
 
+def place_line(plans: Plans) -> str:
+    """Say where the runs are, if all are in one place: a path is too long for a column."""
+    places = {where_text(plan.site) for plan in plans.plans}
+    return f"in {places.pop()}" if len(places) == 1 else ""
+
+
 def arms_table(plans: Plans) -> Table:
     """A row for what the seeds of an arm have in common."""
     rows: dict[tuple[str, ...], list[int]] = {}
@@ -46,7 +52,7 @@ def arms_table(plans: Plans) -> Table:
             Column("validated at", validations, rank=2, flows=True),
             *([Column("noise", noise, rank=1, flows=True)] if any(each != "none" for each in noise) else []),
             Column("devices", devices, rank=3, flows=True),
-            Column("in", where, flows=True),
+            *([Column("in", where, flows=True)] if len({*where}) > 1 else []),
         ]
     )
 

@@ -24,6 +24,7 @@ from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 
 if TYPE_CHECKING:
     from rlx.api.power import RecipePower
+    from rlx.plan import Registration
     from rlx.preflight.host_look import HostLook
 
 _SHOWN_STEPS = 12
@@ -64,6 +65,12 @@ def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
         for file in node.files
         if file.path == LAUNCH_FILE or file.path.startswith(f"{SCRIPT_DIR}/")
     }
+
+
+def experiment_section(registration: Registration | None) -> Iterator[str]:
+    """What the experiment of the plans asks; nothing without one."""
+    if registration is not None:
+        yield _section("experiment", design_lines(registration))
 
 
 def power_section(found: RecipePower | None) -> Iterator[str]:
@@ -200,9 +207,9 @@ def _weights(expected: Expectations) -> str:
 
 def _second_witness(expected: Expectations) -> Iterator[str]:
     if expected.witness:
-        yield f"second witness of the noise: {expected.witness.replace('_', ' ')}, for want of the probability gap"
+        yield f"second signal of the noise: {expected.witness.replace('_', ' ')} (the probability gap is not logged)"
     elif not expected.reports_probability_gap:
-        yield "no second witness of the noise: the gap between rollout and actor probabilities is not logged"
+        yield "no second signal of the noise: the gap between rollout and actor probabilities is not logged"
 
 
 def _validations(expected: Expectations) -> str:
@@ -245,16 +252,14 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
 
 def _watched(promise: NoisePromise) -> Iterator[str]:
     looks = "digests and the probe" if promise.probed else "digests"
-    yield f"that there is none is to be shown by {looks}, as {', '.join(promise.links)}"
+    yield f"evidence expected that there is none: {looks}, as {', '.join(promise.links)}"
     yield from _in_processes(promise)
 
 
 def _promised(promise: NoisePromise) -> Iterator[str]:
     """Say which links of the chain of evidence the run is held to, and what must take noise."""
     lacking = [link for link in Link if not promise.promises(link)]
-    yield f"the noise is to be shown as {', '.join(promise.links)}" + (
-        f"; not as {', '.join(lacking)}" if lacking else ""
-    )
+    yield f"noise evidence expected: {', '.join(promise.links)}" + (f"; not as {', '.join(lacking)}" if lacking else "")
     yield from _in_processes(promise)
 
 

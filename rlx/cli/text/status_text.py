@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rlx.runs.looking.sweep import Sweep
 
 _CAUSE_CHARACTERS = 160
+_NO_NOISE = ("", "–", "none", "never")
 
 
 def tables(
@@ -77,6 +78,7 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
     tags = [" ".join(row.label.tags) for row in rows]
     hosts = [row.ref.host for row in rows]
     left = [duration(row.seconds_left) if row.seconds_left is not None else "–" for row in rows]
+    ages = [_age(row) for row in rows]
     columns = [
         Column("ARM", [row.ref.short_name if several_seeds else row.ref.arm for row in rows]),
         Column("STATE", [_state_cell(row) for row in rows]),
@@ -85,9 +87,9 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
         *([Column("LEFT", left, rank=4)] if any(each != "–" for each in left) else []),
         Column(core_prefixes()[0].rstrip("/").upper(), [_value_cell(row) for row in rows], rank=3),
         *([Column("NOISE", [row.verdict.noise for row in rows], rank=1, flows=True)] if has_noise(rows) else []),
-        Column("AGE", [_age(row) for row in rows], rank=6),
         Column("VERDICT", [Cell(word, style=VERDICT_STYLE.get(word, "yellow")) for word in words], flows=True),
     ]
+    columns += [Column("AGE", ages, rank=6)] if any(each != "–" for each in ages) else []
     columns[1:1] = [Column("HOST", hosts)] if len({*hosts}) > 1 else []
     return [*columns, Column("TAGS", tags, rank=7, flows=True)] if any(tags) else columns
 
@@ -95,13 +97,14 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
 def has_noise(rows: Sequence[Overview]) -> bool:
     """Tell whether noise is planned for one of these runs, or was found in one."""
     planned = any(row.expectations is not None and row.expectations.noise is not None for row in rows)
-    return planned or any(row.verdict.noise[:4] not in ("", "–", "none") for row in rows)
+    return planned or any(row.verdict.noise.split(" ")[0] not in _NO_NOISE for row in rows)
 
 
 def _age(row: Overview) -> str:
     """Since the run began, by the clock of its host."""
     seconds = row.observation.seconds_since_start
-    return age(seconds) if seconds is not None else "–"
+    # Each as wide: a table that is drawn again stays as it is.
+    return f"{age(seconds):<6}" if seconds is not None else "–"
 
 
 def _state_cell(row: Overview) -> Cell:
