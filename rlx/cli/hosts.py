@@ -143,7 +143,7 @@ def add(
     with _kept_trust(project):
         put_host(path, name, {key: value for key, value in settings.items() if value}, replace=replace)
     narrate(f"rlx: {name} is in {path}; launch: rlx launch RECIPE --host {name}")
-    narrate(f"rlx: runs: {_root_words(name, root, container or image)}")
+    narrate(f"rlx: folder of the runs there: {_root_words(name, root, container or image)}")
     _warn_if_hidden(name, path)
 
 
@@ -270,11 +270,11 @@ def _root_words(name: str, root: str | None, container: str | None) -> str:
 
     chosen = root or Site().root
     if not container:
-        return f"{chosen} there ({'--root' if root else 'the default; --root names another folder'})"
+        return f"{chosen} ({'--root' if root else 'the default; --root names another'})"
     if root:
-        return f"{root} there (--root); {container} must mount it, at whatever path"
+        return f"{root} (--root); {container} must mount it, at any path"
     return (
-        f"{chosen} there if {container} mounts it; else rlx or rlx-USER in a mount that has runs, in one of your home, "
+        f"{chosen} if {container} mounts it; else rlx or rlx-USER in a mount that has runs, in one of your home, "
         f"or in the one with the most space: rlx plan RECIPE --host {name} shows which, --root decides"
     )
 

@@ -90,3 +90,14 @@ def test_what_the_commands_print(tmp_path: Path) -> None:
     assert "setting" in table and str(user_file()) in table
     assert rlx("config", "unset", "host").stderr == "rlx: host is local (default)\n"
     assert rlx("config", "get", "container", code=1).stdout == ""
+
+
+def test_a_new_host_says_which_folder_its_runs_have_and_why() -> None:
+    told = rlx("hosts", "add", "b1", "me@npu-host-1").stderr
+    assert "folder of the runs there: ~/rlx (the default" in told
+    told = rlx("hosts", "add", "b2", "me@npu-host-1", "--root", "/data/me").stderr
+    assert "folder of the runs there: /data/me (--root)" in told
+    told = rlx("hosts", "add", "b3", "me@npu-host-1", "--container", "verl", "--root", "/data/me").stderr
+    assert "/data/me (--root); verl must mount it" in told
+    told = rlx("hosts", "add", "b4", "me@npu-host-1", "--container", "verl").stderr
+    assert "~/rlx if verl mounts it; else" in told and "rlx plan RECIPE --host b4 shows which" in told
