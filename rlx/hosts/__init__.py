@@ -1,4 +1,4 @@
-"""Know the hosts, and reach them. Knows nothing of runs.
+"""Know the hosts, and reach them: ssh, containers, this machine, and the files of hosts. Knows nothing of runs.
 
 Each name is imported when it is first used: a shell that completes the name of a host needs none of the ways there.
 """

@@ -2,7 +2,7 @@
 
 HostError            the host did not do what was asked (exit 4)
 ├── Unreachable      no connection came about
-├── HostKeyUnknown   nobody has confirmed yet that this key is the host's
+├── HostKeyUnknown   it is not confirmed yet that this key is the host's
 ├── HostKeyChanged   the host shows another key than the known one
 ├── AccessDenied     the host does not let this user in
 ├── ConnectionLost   the connection broke while the command ran
@@ -77,7 +77,7 @@ class ToolMissing(RlxError):
 
 
 def waited_out(error: RlxError) -> bool:
-    """Tell whether a second try is worth it; if so, a moment has passed, another one for each of several at once."""
+    """Return whether a second try is worth it; if so, a moment has passed, another one for each of several at once."""
     if not (isinstance(error, HostError) and error.was_turned_away):
         return False
     time.sleep(_PAUSE_S * (1 + random.random()))

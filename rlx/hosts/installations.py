@@ -1,4 +1,4 @@
-"""Reads which back-end a run would import on a host. Its configuration files come once and are kept by their digest.
+"""Read which back-end a run would import on a host. Its configuration files come once and are kept by their digest.
 
 What comes is another machine's word: names and sizes are checked before anything is written, and the digest after.
 """
@@ -33,7 +33,7 @@ class _Unreadable(Exception):
     """The answer cannot be used; the message says why, and stays inside this module."""
 
 
-def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> Installation:
+def find_installation(site: Site, query: InstallationQuestion, cache: Path) -> Installation:
     """One command there, and a second one if `cache` does not hold these files yet.
 
     Raises HostError if the host or container cannot be reached.
@@ -41,34 +41,34 @@ def find_installation(site: Site, look: InstallationQuestion, cache: Path) -> In
     if site.job_image is not None:
         return Installation(f"the image {site.job_image.name}", problem="it is seen on the nodes of jobs only")
     where = f"container {site.container} of {site.host}" if site.container else site.host
-    found = Installation(where, unasked="" if look.may_start else look.python)
-    completed = _ask(site, look, "look")
-    if missing := _missing_start(completed, look):
+    found = Installation(where, unasked="" if query.may_start else query.python)
+    completed = _ask(site, query, "look")
+    if missing := _missing_start(completed, query):
         return replace(found, missing=missing)
     try:
         answer = _parse(completed)
-        if not answer["entrypoint"] and look.may_start:
-            return replace(found, missing=_missing_code(answer, look), version=str(answer["version"]))
+        if not answer["entrypoint"] and query.may_start:
+            return replace(found, missing=_missing_code(answer, query), version=str(answer["version"]))
         found = replace(found, version=str(answer["version"]), model=str(answer["model"]))
-        return replace(found, folder=_folder(site, look, answer, cache))
+        return replace(found, folder=_folder(site, query, answer, cache))
     except _Unreadable as problem:
         return replace(found, problem=str(problem))
 
 
-def _ask(site: Site, look: InstallationQuestion, task: str) -> Completed:
+def _ask(site: Site, query: InstallationQuestion, task: str) -> Completed:
     place = replace(site.place, inside=site.container) if site.container else site.place
-    command = Cmd("bash", "-s", "--", task, "start" if look.may_start else "read")
-    return transport_for(place).run(command, stdin=look.script.encode(), timeout_s=_TIMEOUT_S)
+    command = Cmd("bash", "-s", "--", task, "start" if query.may_start else "read")
+    return transport_for(place).run(command, stdin=query.script.encode(), timeout_s=_TIMEOUT_S)
 
 
-def _missing_start(completed: Completed, look: InstallationQuestion) -> str:
+def _missing_start(completed: Completed, query: InstallationQuestion) -> str:
     reasons = {
-        NO_FOLDER: f"there is no folder {look.folder}",
-        NO_PYTHON: f"there is no interpreter {look.python}",
+        NO_FOLDER: f"there is no folder {query.folder}",
+        NO_PYTHON: f"there is no interpreter {query.python}",
         126: "bash cannot be started",
         127: "there is no bash",
     }
-    # What stands before the question in the script is what stands before the training in launch.sh.
+    # What comes before the query in the script is what comes before the training in launch.sh.
     complaint = _last_line(completed.err)
     return reasons.get(completed.code, complaint.removeprefix("rlx: ") if complaint.startswith("rlx: ") else "")
 
@@ -77,15 +77,11 @@ def _last_line(text: bytes) -> str:
     return "".join(text.decode(errors="replace").strip().splitlines()[-1:])
 
 
-def _missing_code(answer: Mapping[str, Any], look: InstallationQuestion) -> str:
+def _missing_code(answer: Mapping[str, Any], query: InstallationQuestion) -> str:
     if answer["package"] is None:
-        return f"{look.python} finds no {look.package}"
+        return f"{query.python} finds no {query.package}"
     version = f" {answer['version']}" if answer["version"] else ""
-    return f"{look.package}{version} in {answer['package']} has no {look.entrypoint}"
-
-
-def _unread(look: InstallationQuestion) -> str:
-    return f"no folder of {look.package} lies beside {look.python}, which was not started"
+    return f"{query.package}{version} in {answer['package']} has no {query.entrypoint}"
 
 
 def _parse(completed: Completed) -> Mapping[str, Any]:
@@ -106,15 +102,17 @@ def _payload(completed: Completed) -> bytes:
     return payload
 
 
-def _folder(site: Site, look: InstallationQuestion, answer: Mapping[str, Any], cache: Path) -> Path:
+def _folder(site: Site, query: InstallationQuestion, answer: Mapping[str, Any], cache: Path) -> Path:
     if answer["package"] is None:
-        raise _Unreadable(f"{look.python} finds no {look.package}" if look.may_start else _unread(look))
+        if query.may_start:
+            raise _Unreadable(f"{query.python} finds no {query.package}")
+        raise _Unreadable(f"no folder of {query.package} lies beside {query.python}, which was not started")
     digest = answer["digest"]
     if not answer["files"] or not isinstance(digest, str) or not _is_digest(digest):
         raise _Unreadable(f"{answer['files']} configuration files in {answer['package']} are no number that rlx reads")
     folder = cache / digest
     if not folder.is_dir():
-        _keep(_unpack(_payload(_ask(site, look, "pack"))), digest, folder)
+        _keep(_unpack(_payload(_ask(site, query, "pack"))), digest, folder)
     with suppress(OSError):
         os.utime(folder)
     return folder
@@ -123,12 +121,12 @@ def _folder(site: Site, look: InstallationQuestion, answer: Mapping[str, Any], c
 def latest_tree(cache: Path) -> Path | None:
     """Return the files that were found the last time, on whatever host; None if there are none."""
     with suppress(OSError):
-        return max((entry for entry in cache.iterdir() if _is_digest(entry.name)), key=_when_used, default=None)
+        return max(
+            (entry for entry in cache.iterdir() if _is_digest(entry.name)),
+            key=lambda folder: folder.stat().st_mtime,
+            default=None,
+        )
     return None
-
-
-def _when_used(folder: Path) -> float:
-    return folder.stat().st_mtime
 
 
 def _is_digest(text: str) -> bool:
@@ -153,7 +151,7 @@ def _unpack(archive: bytes) -> dict[str, bytes]:
 
 
 def _text_of(archive: bytes) -> bytes:
-    """Unpack it first, because a reader of archives believes what their headers say of sizes."""
+    """Unpack it first, because a reader of archives trusts what their headers say of sizes."""
     unpacking = zlib.decompressobj(wbits=31)
     text = unpacking.decompress(archive, 2 * _MOST_BYTES)
     if not unpacking.eof:
@@ -182,7 +180,7 @@ def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
             try:
                 Path(scratch, "tree").replace(folder)
             except OSError:
-                # Linux says "not empty" of a folder that somebody else has just put there: its files are the same.
+                # Linux says "not empty" of a folder that another process has just put there: its files are the same.
                 if not folder.is_dir():
                     raise
     except OSError as problem:

@@ -1,4 +1,7 @@
-"""Start a remote shell: the Protocol that two clients of ssh and this machine's docker keep."""
+"""Start a remote shell: the Protocol that two clients of ssh and this machine's docker implement.
+
+The opening of an answer shows whether a login script consumed what was sent to the shell behind it.
+"""
 
 from __future__ import annotations
 
@@ -42,15 +45,18 @@ class Session(Protocol):
     """A started shell: its pipes."""
 
     def exchange(self, data: bytes, timeout_s: float, opening: Opening) -> bytes:
-        """All of stdout, after sending `data`; stdin stays open till then. Raises TimeoutError or AnswerTooLong."""
+        """Return all of stdout, after sending `data`; stdin stays open till then.
+
+        Raises TimeoutError or AnswerTooLong.
+        """
         ...
 
     def send(self, data: bytes) -> None:
-        """Send more, whether or not anybody reads it."""
+        """Send more, whether or not it is read."""
         ...
 
     def chunks(self, data: bytes, left_s: LeftSeconds) -> Iterator[bytes]:
-        """Stdout as it comes, after sending `data`; stdin stays open till the session is closed.
+        """Yield stdout as it comes, after sending `data`; stdin stays open till the session is closed.
 
         Where nothing came in `left_s()`, an empty piece.
         """
@@ -93,7 +99,7 @@ class Opening:
         self.has_begun = self._is_sent_again = False
 
     def take(self, chunk: bytes) -> None:
-        """Look at the next piece of stdout."""
+        """Take the next piece of stdout."""
         if self.has_begun:
             return
         text = self._before + chunk
@@ -103,7 +109,7 @@ class Opening:
         self._before = text[-_KEPT_BYTES:]
 
     def asks_again(self) -> bool:
-        """Tell whether to send all again; True once at most."""
+        """Return whether to send all again; True once at most."""
         due = self._ready is not None and time.monotonic() - self._ready > _PATIENCE_S
         if self.has_begun or self._is_sent_again or not due:
             return False

@@ -1,4 +1,4 @@
-"""This machine as a host."""
+"""Run commands on this machine as on a host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _home_of_the_account() -> dict[str, str]:
-    """cron and some containers start programs without HOME; `~/rlx` is to mean the same there as everywhere."""
+    """Return HOME of the account, because cron and some containers start programs without it."""
     try:
         return {"HOME": pwd.getpwuid(os.getuid()).pw_dir}
     except KeyError:
@@ -36,7 +36,7 @@ def _home_of_the_account() -> dict[str, str]:
 
 
 class LocalTransport:
-    """Runs commands as children of rlx, in a session of their own: Ctrl-C at the terminal is rlx's to handle."""
+    """A transport to this machine: commands are children of rlx in a session of their own, where Ctrl-C is rlx's."""
 
     def run(self, cmd: Cmd, *, stdin: bytes = b"", timeout_s: float) -> Completed:
         with tempfile.TemporaryFile() as err:
@@ -53,7 +53,9 @@ class LocalTransport:
             finally:
                 _end(process)
             err.seek(0)
-            return Completed(_as_shells_say(process.returncode), out, err.read())
+            # As a shell says it: 128 + n for a command that signal n killed.
+            code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+            return Completed(code, out, err.read())
 
     @contextmanager
     def stream(self, cmd: Cmd) -> Iterator[Iterator[bytes]]:
@@ -78,10 +80,6 @@ def _start(cmd: Cmd, stdin: int, stderr: int | IO[bytes]) -> subprocess.Popen[by
         env=clean_environment(os.environ),
         start_new_session=True,
     )
-
-
-def _as_shells_say(returncode: int) -> int:
-    return returncode if returncode >= 0 else 128 - returncode
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""One plan from the plans of its nodes, each made for its own host."""
+"""Make one plan from the plans of its nodes, each made for its own host."""
 
 from __future__ import annotations
 

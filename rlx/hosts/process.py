@@ -1,4 +1,7 @@
-"""A child process as the local end of a remote shell."""
+"""Use a child process as the local end of a remote shell: exchange bytes with it by its pipes.
+
+Its stderr is a file that it complains into.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,7 @@ def exchange(
     *,
     end_input: bool = False,
 ) -> bytes:
-    """All of stdout, after sending `data`, once the process has ended; its stderr goes to the file `err`.
+    """Return all of stdout, after sending `data`, once the process has ended; its stderr goes to the file `err`.
 
     Raises TimeoutError, or AnswerTooLong if either grows beyond MOST_ANSWER_BYTES.
     """
@@ -84,7 +87,7 @@ _ahead: defaultdict[tuple[str, ...], list[ProcessSession]] = defaultdict(list)
 
 @atexit.register
 def _close_all() -> None:
-    """Close sessions that nobody came to use, and those whose threads are not waited for."""
+    """Close sessions that were not used, and those whose threads are not waited for."""
     for session in tuple(_open):
         session.close()
 
@@ -159,7 +162,7 @@ def _transfer(
     *,
     end_input: bool = False,
 ) -> bytearray:
-    """All of `stdout`, after sending `data`. Raises TimeoutError, or AnswerTooLong."""
+    """Return all of `stdout`, after sending `data`. Raises TimeoutError, or AnswerTooLong."""
     out, rest, sending = bytearray(), memoryview(data), True
     os.set_blocking(stdin.fileno(), False)
     with selectors.DefaultSelector() as ready:
@@ -176,7 +179,8 @@ def _transfer(
                     ready.unregister(stdout)
             if opening.asks_again():
                 rest, sending = memoryview(bytes(rest) + data), True
-                _watch(ready, stdin)
+                if stdin not in ready.get_map():
+                    ready.register(stdin, selectors.EVENT_WRITE)
             if sending and not rest:
                 sending = False
                 ready.unregister(stdin)
@@ -198,7 +202,7 @@ def _await_end(process: subprocess.Popen[bytes], until: float, out: bytearray, e
 
 
 def _send_all(stdin: IO[bytes], data: bytes) -> None:
-    """Send it, whether or not anybody reads it."""
+    """Send it, whether or not it is read."""
     with suppress(BrokenPipeError):
         stdin.write(data)
         stdin.flush()
@@ -219,13 +223,8 @@ def _close_pipe(pipe: IO[bytes] | None) -> None:
             pipe.close()
 
 
-def _watch(ready: selectors.BaseSelector, pipe: IO[bytes]) -> None:
-    if pipe not in ready.get_map():
-        ready.register(pipe, selectors.EVENT_WRITE)
-
-
 def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:
-    """Choose a short wait: nobody tells that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
+    """Choose a short wait: no event says that the file of complaints grows. Raises TimeoutError or AnswerTooLong."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError
@@ -241,7 +240,7 @@ def _check_size(out: bytearray, err: IO[bytes]) -> None:
 def _sent(stdin: IO[bytes], rest: memoryview) -> memoryview:
     """Write as much as the pipe takes, since each call costs milliseconds while another thread imports.
 
-    Returns what remains; nothing where nobody reads any more.
+    Returns what remains; nothing where it is no longer read.
     """
     try:
         return rest[os.write(stdin.fileno(), rest) :]

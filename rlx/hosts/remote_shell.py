@@ -1,4 +1,4 @@
-"""A Transport over anything that starts a shell elsewhere: ssh, docker exec, or one in the other.
+"""Run commands over anything that starts a shell elsewhere: ssh, docker exec, or one in the other.
 
 What starts there is always the same short text, which every login shell reads alike (bash, dash, zsh, fish, csh). It
 says that it is there, and reads one line from its stdin, which holds everything else: no argument is quoted for an
@@ -8,7 +8,7 @@ A random mark on stdout and stderr begins the command, and one on stderr ends it
 scripts, complaints of ssh, and a command's own exit 255 cannot be taken for each other.
 
 This side keeps stdin open as long as it wants the command to live. A feeder over there passes on the command's own
-input, then waits for the end of stdin and ends the command's process group: without a terminal nobody else would, and
+input, then waits for the end of stdin and ends the command's process group: without a terminal nothing else would, and
 a quiet `tail -F` would stay for ever.
 """
 
@@ -51,7 +51,7 @@ _LOOK_S = 0.5
 # Each byte as `printf %b` reads it.
 _PLAIN = [chr(byte) if 32 <= byte < 127 and byte != 92 else f"\\0{byte:03o}" for byte in range(256)]
 
-# The feeder, left of the pipe, is told to go after an ordinary end, for what a command deliberately leaves behind is to
+# The feeder, left of the pipe, is ended after an ordinary end, because what a command deliberately leaves behind is to
 # stay. This shell waits for it: the first process of many a container never does, and would keep a zombie of each. Only
 # /proc says the pid of a part of a pipe. What the shell says of its death comes after the mark.
 _SCRIPT = """
@@ -165,11 +165,7 @@ def _first_line(mark: str, cmd: Cmd, size: int, environment: str) -> bytes:
     script = _SCRIPT.format(
         mark=mark, feed=f"head -c {size}" if size else "", environment=environment, command=cmd.raw()
     )
-    return _RUN + "".join([_PLAIN[byte] for byte in _encoded(script)]).encode() + b"\n"
-
-
-def _encoded(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
+    return _RUN + "".join([_PLAIN[byte] for byte in script.encode(errors="surrogateescape")]).encode() + b"\n"
 
 
 def _after(data: bytes, mark: bytes) -> bytes:

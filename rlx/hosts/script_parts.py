@@ -1,4 +1,4 @@
-"""Several scripts as one command: over a long line, and with many hosts at once, a channel costs more than the work."""
+"""Run several scripts as one command: over a long line, or with many hosts, a channel costs more than the work."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ class ScriptPart:
 
 
 def slim(script: str) -> bytes:
-    """Return a script without comments and indentation: half of it is for people, and need not travel. No line of a string may
-    begin with a blank or `#` that counts."""
+    """Return a script without comments and indentation, which need not travel.
+
+    No line of a string may begin with a blank or `#` that counts.
+    """
     return re.sub(r"^[ \t]*(#(?!!).*)?\n|^[ \t]+", "", script, flags=re.MULTILINE).encode()
 
 
 def run_part(transport: Transport, part: ScriptPart, timeout_s: float) -> Completed:
-    """Raises HostError."""
+    """Run a script alone. Raises HostError."""
     return transport.run(Cmd("sh", "-s", "--", *part.arguments), stdin=part.script, timeout_s=timeout_s)
 
 
 def run_parts(transport: Transport, parts: Sequence[ScriptPart], timeout_s: float) -> list[Completed]:
-    """One after the other in one shell of `transport`, whatever becomes of each. Raises HostError.
+    """Run one after the other in one shell of `transport`, whatever becomes of each. Raises HostError.
 
     A part that never ended, since the shell was killed, has the exit code of that shell.
     """
@@ -44,7 +46,7 @@ def run_parts(transport: Transport, parts: Sequence[ScriptPart], timeout_s: floa
 
 
 def _packed(part: ScriptPart, mark: bytes) -> bytes:
-    """Pack it into a subshell: a shell of its own would have to be started, and to be told its script."""
+    """Pack it into a subshell: a shell of its own would have to be started, and given its script."""
     arguments = Cmd("set", "--", *part.arguments).raw().encode(errors="surrogateescape")
     end = b"code=$?\nprintf '%s %s\\n' MARK $code\nprintf '%s %s\\n' MARK $code >&2\n".replace(b"MARK", mark)
     return b"(\n%s\n%s\n)\n%s" % (arguments, part.script, end)

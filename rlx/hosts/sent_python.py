@@ -1,4 +1,4 @@
-"""Runs modules of the payload by the Python of a host or container: they ride on stdin, nothing is written for them."""
+"""Run modules of the payload by the Python of a host or container: they go by stdin, and nothing is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BARE_PATH = "import sys; sys.path[:] = filter(None, sys.path); exec(compile(sys.
 
 
 def python_here_or_there(site: Site, program: str, *arguments: str) -> Cmd:
-    """Return the command that runs a program by the Python of a place; nothing of the folder it starts in is imported."""
+    """Return the command that runs a program by the Python of a place; its folder is not on the path of imports."""
     return Cmd(sys.executable if is_here(site) else "python3", "-c", BARE_PATH, program, *arguments)
 
 

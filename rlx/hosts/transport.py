@@ -23,7 +23,7 @@ class Completed:
 
 
 class Transport(Protocol):
-    """Runs commands on one host, in a clean environment: nothing of the caller's shell but home, path and locale.
+    """A way to run commands on one host, in a clean environment: of the caller's shell only home, path and locale.
 
     In a container the environment is the container's own. Safe to use from several threads at once.
     """
@@ -37,9 +37,9 @@ class Transport(Protocol):
         ...
 
     def stream(self, cmd: Cmd) -> AbstractContextManager[Iterator[bytes]]:
-        """Return the output in pieces as it comes, until the command or the `with` block ends; then the command is gone.
+        """Yield the output in pieces as it comes, until the command or the `with` block ends, and the command with it.
 
-        The exit status and what goes to stderr are not told: a command that may fail says so in its output. The
+        The exit status and stderr are not returned: a command that may fail says so in its output. The
         iterator raises ConnectionLost where the connection ended instead of the command, and other HostErrors.
         """
         ...

@@ -1,4 +1,4 @@
-"""The transport of a place."""
+"""Choose the transport of a place."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _link(place: Place, destination: str) -> Link:
 
 
 def _ssh_is_missing(place: Place) -> bool:
-    """Raises ToolMissing if nothing else can connect either."""
+    """Return whether there is no ssh program. Raises ToolMissing if nothing else can connect either."""
     if shutil.which("ssh"):
         return False
     if find_spec("paramiko") is None:

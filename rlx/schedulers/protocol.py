@@ -57,7 +57,7 @@ class Job(Protocol):
         """Say what a person must know of a run that has recorded no end; empty if the state says it all."""
 
     def cut_words(self, cut: str) -> str:
-        """Say why the scheduler told the run to end, by the word that its supervisor noted; empty for no such word."""
+        """Say why the scheduler ended the run, by the word that its supervisor noted; empty for no such word."""
 
 
 @dataclass(frozen=True, slots=True)

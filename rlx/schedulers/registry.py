@@ -35,7 +35,7 @@ def name_of(batch: Batch | None) -> str:
 
 
 def is_batch_scheduler(name: str) -> bool:
-    """Tell whether a key of a host's entry names a batch scheduler, without loading it."""
+    """Return whether a key of a host's entry names a batch scheduler, without loading it."""
     return name != LEASES and (name in PACKAGES or name in plug_ins(GROUP))
 
 

@@ -1,1 +1,1 @@
-"""Find and enter the container that a site names."""
+"""Find, make and enter the container that a site names."""

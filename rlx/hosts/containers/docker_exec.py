@@ -1,4 +1,4 @@
-"""Commands inside a container, by `docker exec` on its host.
+"""Run commands inside a container, by `docker exec` on its host.
 
 Neither docker nor its daemon ends a command whose caller is gone. It ends as on any other host: its stdin ends, the
 feeder inside sees it. The environment is the one that the image and `docker run` declare, for that is the container's.

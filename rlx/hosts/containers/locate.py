@@ -1,7 +1,7 @@
-"""Looks at the container that a site names, and finds where runs in it can live. One command on the host.
+"""Inspect the container that a site names, and find the place of its runs. One command on the host.
 
 Host and container share a folder by a mount. `site.root` is how the host writes it, `site.container_root` how the
-container does. Where they share none, runs live in the container's own file system, and go with it.
+container does. Where they share none, runs are in the container's own file system, and go with it.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class Container:
     """A running container as its host sees it. `user` is the numeric id that `docker exec` gives its commands.
 
     `root` and `container_root` are the same folder, named by the host and by the container; None if they share none.
-    `unusable` are folders that a mount shares and that were tried in vain. `storage` is the kind of file system that
-    the site's root would lie on in the container.
+    `unusable` are folders that a mount shares and that could not be written. `storage` is the kind of file system that
+    the site's root would be on in the container.
     """
 
     id: str
@@ -63,10 +63,11 @@ class Container:
 
 
 def locate(site: Site, *, reading: bool = False) -> tuple[Site, tuple[str, ...]]:
-    """Return the site with its container found and the place of its runs settled, and warnings. Without a container: itself.
+    """Return the site with its container found and the place of its runs settled, and warnings.
 
-    A launch tries the shared folder by a file; who is only `reading` takes the one that has runs, and writes nothing.
-    Raises ContainerGone if there is no such container, if it does not run, or if this user or rlx cannot use it.
+    A site without a container is returned unchanged. A launch tries the shared folder by a file; a command that is only
+    `reading` takes the one that has runs, and writes nothing. Raises ContainerGone if there is no such container, if it
+    does not run, or if this user or rlx cannot use it.
     """
     if site.container is None or site.place.inside is not None:
         return site, ()
@@ -84,12 +85,12 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
 
 def locating(site: Site, task: str, *more: str) -> Cmd:
     """Return the command on the host that `read_container` reads the answer of; see locate.sh for `task` and `more`."""
-    words = (site.container or "", _without_slash(site.root), task, *more)
+    words = (site.container or "", site.root.rstrip("/") or "/", task, *more)
     return Cmd("sh", "-c", _APART, "rlx-locate", docker_script("locate.sh"), "locate.sh", *words)
 
 
 def read_container(site: Site, answer: str) -> Container:
-    """Raises ContainerGone for one that cannot be used, HostError for what is no answer."""
+    """Read the answer. Raises ContainerGone for one that cannot be used, HostError for what is no answer."""
     with reading_answer(site.host, f"what the container {site.container} is"):
         return _parse(site, answer.splitlines())
 
@@ -102,10 +103,6 @@ def settle(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]:
     return replace(
         site, container_id=found.id, image=found.image, root=found.root, container_root=found.container_root
     ), ()
-
-
-def _without_slash(root: str) -> str:
-    return root.rstrip("/") or "/"
 
 
 def _parse(site: Site, lines: Sequence[str]) -> Container:

@@ -1,4 +1,4 @@
-"""Makes the container of an image on its host, or finds the one that was made before. One command on the host.
+"""Make the container of an image on its host, or find the one that was made before. One command on the host.
 
 Docker's own SDK would open an ssh connection a request, and breaks in most calls over it.
 """

@@ -1,1 +1,1 @@
-"""Know the hosts: the files of hosts, their entries, and where runs live on them."""
+"""Know the hosts: the files of hosts, their entries, and where runs are on them."""

@@ -1,4 +1,4 @@
-"""The values of the files of hosts: one host, as rlx knows it."""
+"""Describe a host as rlx knows it: the values of the files of hosts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Device:
 class Host:
     """An entry. `ssh` is None for this machine alone; `written` is `file:line`, empty for what no file says.
 
-    `address` is what the other nodes of a run reach the host by, `python` an interpreter that may be started to look.
+    `address` is what the other nodes of a run reach the host by, `python` an interpreter that a query may start.
     `batch`: it is a login node, and runs are jobs. A `container` comes without `image` and `batch`.
     """
 

@@ -1,4 +1,4 @@
-"""A plan held against the devices that its host is said to have; and the devices that a launch names itself."""
+"""Check a plan against the devices that its host is said to have, and read the devices that a launch names."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def on_devices(plan: LaunchPlan, host: Host, wanted: str | None) -> LaunchPlan:
 
 
 def is_misplaced(plan: LaunchPlan) -> bool:
-    """Return the host is known to lack the devices of the plan, or the plan more hosts than it names."""
+    """Return whether the host is known to lack the devices of the plan, or the launch names too few hosts."""
     return any(finding.id in _IDS for finding in plan.findings)
 
 
 def parse_devices(text: str) -> tuple[int, ...] | int:
-    """`4` is a count, `0,2-3` and `4-4` are numbers. Raises UsageError."""
+    """Read devices: `4` is a count, `0,2-3` and `4-4` are numbers. Raises UsageError."""
     if text.isascii() and text.isdigit() and len(text) < 5:
         return int(text)
     numbers = [number for item in text.split(",") for number in _range(item, text)]

@@ -66,7 +66,7 @@ def put_defaults(path: Path, defaults: Mapping[str, str | None]) -> None:
 
 
 def remove_host(path: Path, name: str) -> None:
-    """Raises UsageError if the file has no such host."""
+    """Remove the entry of a host. Raises UsageError if the file has no such host."""
     with _locked(path):
         text = read_text(path)
         before = parse_host_file(text, str(path))
@@ -123,7 +123,7 @@ def _removed(text: str, name: str) -> str:
 
 
 def _entry(text: str, name: str) -> tuple[Any, Any]:
-    """Key node and value node of a host that is there."""
+    """Return key node and value node of a host that is there."""
     root, _ = read_nodes(text, "")
     (hosts,) = (node for key, node in (root.value if root else ()) if key.value == "hosts")
     ((key, node),) = (pair for pair in hosts.value if pair[0].value == name)
@@ -166,7 +166,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _write(path: Path, text: str) -> None:
-    """The old file or the new one, never half of it. A link stays a link; a new file is for its user alone."""
+    """Write the file whole or not at all. A link stays a link; a new file is for its user alone."""
     path = path.resolve()
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

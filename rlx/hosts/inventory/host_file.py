@@ -1,4 +1,4 @@
-"""A file of hosts: `hosts.yaml` of a user, `rlx.yaml` of a project. Both have the same form.
+"""Read a file of hosts, entry by entry: `hosts.yaml` of a user, `rlx.yaml` of a project. Both have the same form.
 
     hosts:
       a3:
@@ -11,7 +11,7 @@
         env: {HCCL_CONNECT_TIMEOUT: 1800}
         proxies: {https_proxy: {secret: CORP_PROXY}}
         leases: /var/tmp/rlx-leases
-        python: /opt/conda/bin/python   # may be started to look, where a recipe names it, too
+        python: /opt/conda/bin/python   # a query may start it, also where a recipe names it
     defaults: {host: a3}
 
 `local` is this machine: it needs no entry, and one for it has no `ssh` and no `transport`.
@@ -75,7 +75,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_host_file(text: str, file: str, *, has_lines: bool = True) -> HostFile:
-    """Raises UsageError with every problem. Without `has_lines`, problems are told without a line."""
+    """Read the text. Raises UsageError with every problem, without a line unless it `has_lines`."""
     root, problems = read_nodes(text, file)
     if root is None:
         return HostFile()
@@ -105,7 +105,7 @@ def _defaults(reader: Reader, node: Any) -> Defaults:
 
 
 def _read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
-    """Return the entry; what is wrong with it is left with the reader."""
+    """Read the entry, and leave what is wrong with it to the reader."""
     key = f"hosts.{name}"
     schedulers = _schedulers(node)
     readers = {**_READERS, **{name: _batch_reader(name) for name in schedulers}}
@@ -167,7 +167,7 @@ def _check_alone(reader: Reader, values: Mapping[str, Any], key: str, schedulers
 
 
 def _check_plain(reader: Reader, node: Any, key: str) -> None:
-    """Complain of each secret below a node: what stands there is shown, and goes into manifests."""
+    """Complain of each secret below a node: what is there is shown, and goes into manifests."""
     if node.id == "mapping":
         for name, value in node.value:
             _check_plain(reader, value, f"{key}.{name.value}")
@@ -221,7 +221,7 @@ def _device(reader: Reader, node: Any, key: str) -> Device | None:
 
 
 def _device_of_jobs(batch: Batch | None) -> Device | None:
-    """Return what a job may ask for is what the host is said to have, where the entry does not say."""
+    """Return the devices that a job may ask for, as those of the host, where the entry does not say."""
     found = entry_of(batch.scheduler).device(batch.settings) if batch and batch.settings else None
     kind, count = found or (None, None)
     return Device(kind, count) if kind in DEVICE_KINDS else None

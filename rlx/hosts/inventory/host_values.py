@@ -58,7 +58,7 @@ def address_problem(text: str) -> str:
 
 
 def plain_address(destination: str) -> str | None:
-    """Return the address in an ssh destination that means the same to every host: a number or a full name, and no alias."""
+    """Return the address in an ssh destination that is the same for every host: a number or a full name, no alias."""
     host = destination.removeprefix("ssh://").rpartition("@")[2].rstrip("/")
     host = re.sub(r":[0-9]+$", "", host) if destination.startswith("ssh://") else host
     return host if "." in host and not address_problem(host) else None

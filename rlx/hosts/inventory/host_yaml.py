@@ -1,4 +1,4 @@
-"""YAML with line numbers, for the files of hosts: small, within limits, every value taken as it is written.
+"""Read YAML with line numbers, for the files of hosts: small, within limits, every value taken as it is written.
 
 The YAML library is imported when there is a file to read: `rlx status` on this machine needs none.
 """
@@ -65,7 +65,7 @@ class Reader:
         self._problems.append((line, f"{where}: {mask(text)}"))
 
     def check(self) -> None:
-        """Raises UsageError with everything that was wrong, in the order of the file."""
+        """Raise UsageError with everything that was wrong, in the order of the file."""
         lines = [text for _, text in sorted(self._problems, key=lambda problem: problem[0])]
         if more := len(lines) - _SHOWN_PROBLEMS:
             lines[_SHOWN_PROBLEMS:] = [f"… and {more} more"] if more > 0 else []
@@ -90,7 +90,9 @@ class Reader:
             if name in known:
                 found[name] = value
             else:
-                self.complain(name_node, _below(key, name), f"unknown key; {_nearest(name, known, meant)}")
+                self.complain(
+                    name_node, f"{key}.{name}" if key else name, f"unknown key; {_nearest(name, known, meant)}"
+                )
         return found
 
     def text(self, node: YamlNode, key: str) -> str | None:
@@ -125,7 +127,3 @@ def _nearest(name: str, known: Sequence[str], meant: Mapping[str, str]) -> str:
 
     near = [meant[name]] if name in meant else difflib.get_close_matches(name.lower(), known, n=1)
     return f"did you mean {near[0]}?" if near else f"valid here: {', '.join(known)}"
-
-
-def _below(key: str, name: str) -> str:
-    return f"{key}.{name}" if key else name

@@ -1,4 +1,4 @@
-"""The `image` of a host's entry: a name, or a map of what its container is made with."""
+"""Read the `image` of a host's entry: a name, or a map of the settings of its container."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}")
 _MOUNT = re.compile(r"/[^:\n]*:/[^:\n]*(:ro)?")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?")
 _SWITCH = {"true": True, "false": False}
-# What people write who have written compose files.
+# The words of compose files.
 _MEANT = {"image": "name", "remove": "keep", "rm": "keep", "tag": "name", "volumes": "mounts"}
 
 
@@ -31,7 +31,7 @@ def request_problem(image: Image) -> str:
 
 
 def read_image(reader: Reader, node: Any, key: str) -> Image | None:
-    """Return what is wrong with it is left with the reader."""
+    """Read the image, and leave what is wrong with it to the reader."""
     if node.id != "mapping":
         name = _checked(reader, node, key, image_problem)
         return Image(name) if name else None

@@ -1,4 +1,4 @@
-"""The hosts that rlx knows, and where runs live on them.
+"""Find the hosts that rlx knows, and where runs are on them.
 
 What counts of the project's file is in project.py. An entry of it replaces the user's entry of the same name as a
 whole, and so do its defaults.
@@ -138,7 +138,7 @@ def _is_ssh_name(name: str) -> bool:
 
 
 def _unknown(name: str) -> UsageError:
-    """Return a misspelt name must not become a connection to whoever has that name in the network."""
+    """Refuse a misspelt name, which must not become a connection to another machine of that name."""
     import difflib
 
     from rlx.hosts.ssh.ssh_config import ssh_names

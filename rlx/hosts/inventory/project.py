@@ -23,7 +23,7 @@ class Project:
     text: str
 
     def content(self) -> HostFile:
-        """Raises UsageError for a file with mistakes."""
+        """Read the content. Raises UsageError for a file with mistakes."""
         return parse_host_file(self.text, str(self.path)) if self.text.strip() else HostFile()
 
     @property
@@ -31,12 +31,12 @@ class Project:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def allowed(self) -> frozenset[str] | None:
-        """Tell which entries of the user it may replace; None for a content that nobody has trusted."""
+        """Return which entries of the user it may replace; None for a content that is not trusted."""
         return trusted.allowed_project(str(self.path), self._digest)
 
     @property
     def is_trusted(self) -> bool:
-        """An empty file changes nothing, so there is nothing to trust."""
+        """Return whether the content is trusted; an empty file changes nothing, so there is nothing to trust."""
         return not self.text.strip() or self.allowed() is not None
 
     def trust(self, replaces: frozenset[str]) -> None:
@@ -54,7 +54,7 @@ class Project:
         return HostFile(hosts, content.defaults)
 
     def refuse_if_untrusted(self, what: str) -> None:
-        """Raise UsageError for a file that would have to be believed."""
+        """Raise UsageError for a file that would have to be trusted."""
         if not self.is_trusted:
             raise UsageError(f"{what} {self.path}, whose content you have not trusted", TRUST_FIX)
 
@@ -63,7 +63,10 @@ TRUST_FIX = "rlx hosts trust shows what it would change, and remembers it; a cha
 
 
 def read_project() -> Project | None:
-    """Read it, if there is one. Raises UsageError for one that cannot be read, or that RLX_PROJECT names in vain."""
+    """Read it, if there is one.
+
+    Raises UsageError for one that cannot be read, or that RLX_PROJECT names and does not exist.
+    """
     path = project_file()
     if path is None:
         return None

@@ -23,12 +23,12 @@ _SIZE_LIMIT = 1_000_000
 
 
 def is_plain_python(program: str) -> bool:
-    """Tell whether a name means the Python on the PATH of host or container, which no recipe chooses."""
+    """Return whether a name means the Python on the PATH of host or container, which no recipe chooses."""
     return _PLAIN_PYTHON.fullmatch(program) is not None
 
 
 def is_allowed(site: Site, program: str) -> bool:
-    """Tell whether this user has allowed to start the program in order to look."""
+    """Return whether this user has allowed to start the program for a query."""
     return _entry(site, program) in _read().get(_PROGRAMS, [])
 
 
@@ -56,7 +56,7 @@ def _project_entries() -> list[list[Any]]:
 
 
 def trust_file() -> Path:
-    """Return the file beside the user's own hosts.yaml."""
+    """Return the path of the file beside the user's own hosts.yaml."""
     return user_file().with_name("trusted.json")
 
 
@@ -65,7 +65,7 @@ def _entry(site: Site, program: str) -> list[str]:
 
 
 def _read() -> dict[str, list[Any]]:
-    """Return what is no such file says nothing: then everything is asked again."""
+    """Read what was allowed; anything but such a file allows nothing, and then everything is asked again."""
     try:
         with trust_file().open(encoding="utf-8") as file:
             found = json.loads(file.read(_SIZE_LIMIT))

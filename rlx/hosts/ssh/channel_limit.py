@@ -15,7 +15,7 @@ _streams: defaultdict[str, BoundedSemaphore] = defaultdict(lambda: BoundedSemaph
 
 @contextmanager
 def turn(destination: str, *, streaming: bool) -> Iterator[bool]:
-    """Yield a command waits. A stream may last for hours, so one too many is told to connect by itself: False."""
+    """Take a turn: a command waits for it. A stream may last for hours, so one too many connects by itself: False."""
     turns = (_streams if streaming else _commands)[destination]
     shares = turns.acquire(blocking=not streaming)
     try:

@@ -1,4 +1,4 @@
-"""Hosts by the system's `ssh`: the user's ssh config in full, one shared connection a destination."""
+"""Reach hosts by the system's `ssh`: the user's ssh config in full, one shared connection per destination."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class OpensshLink:
         return self.explain(failure) if code != 0 else None
 
     def _check_connection(self, error: type[HostError]) -> bool:
-        """Tell whether the shared connection is there. Raises the error if it does not answer."""
+        """Return whether the shared connection is there. Raises the error if it does not answer."""
         argv = _ssh("-Ocheck", self._destination, self._config, shared=True)
         try:
             return self._code(argv, _CHECK_S)[0] == 0
@@ -170,7 +170,7 @@ class OpensshLink:
             ) from None
 
     def _code(self, argv: list[str], timeout_s: float) -> tuple[int, bytes]:
-        """Raises TimeoutError, and ends that ssh."""
+        """Return the exit status and stderr. Raises TimeoutError, and ends that ssh."""
         with process_session(argv, ssh_environment(os.environ)) as session:
             return session.end(timeout_s)
 
@@ -182,7 +182,7 @@ class OpensshLink:
 
 
 def _control_path(config: str | None) -> str:
-    """ssh's ControlPath: one connection for each ssh config and `%C`, ssh's hash of user, host, port and jump.
+    """Return ssh's ControlPath: one connection for each ssh config and `%C`, ssh's hash of user, host, port and jump.
 
     The path is short: a socket's has at most 104 bytes, ssh appends 17 for a while, and TMPDIR may be long. Raises
     RlxError as `_socket_folder` does.
@@ -195,7 +195,7 @@ def _socket_folder() -> Path:
     """Return the folder of the sockets, private to this user. Raises RlxError if it is another's, or cannot be made."""
     folder = Path("/tmp") / f"rlx-ssh-{os.getuid()}"
     try:
-        # What is there already, a folder or not, is looked at next.
+        # What is there already, a folder or not, is checked next.
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
         status = folder.lstat()

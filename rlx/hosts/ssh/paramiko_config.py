@@ -1,4 +1,7 @@
-"""Read what paramiko can honour of an ssh config. A host whose config needs more is refused, not reached round it."""
+"""Read what paramiko can honour of an ssh config, and the known keys of a host.
+
+A host whose config needs more is refused, not reached round it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,10 @@ class Settings:
 
 
 def settings_of(destination: str) -> Settings:
-    """Raises UsageError for what is no destination, RlxError for a config that paramiko cannot honour."""
+    """Read the settings for a destination.
+
+    Raises UsageError for what is no destination, RlxError for a config that paramiko cannot honour.
+    """
     user, alias, port = _parts(check_destination(destination))
     options = _options_of(alias)
     agent = options.get("identityagent", "SSH_AUTH_SOCK")
@@ -117,7 +123,7 @@ def _readable(path: Path, alias: str) -> str:
 
 
 def _needs_a_whole_ssh(keyword: str, value: str, path: Path) -> bool:
-    """Find what cannot be told from the options of the host any more, once paramiko has read the file."""
+    """Find what cannot be seen in the options of the host any more, once paramiko has read the file."""
     if keyword == "include":
         return _includes_something(value, path)
     if keyword == "canonicalizehostname":

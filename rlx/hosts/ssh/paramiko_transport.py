@@ -1,4 +1,4 @@
-"""Hosts by paramiko, in this process: where there is no `ssh` program, or by choice."""
+"""Reach hosts by paramiko, in this process: where there is no `ssh` program, or by choice."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _locks: defaultdict[Settings, threading.Lock] = defaultdict(threading.Lock)
 
 
 class ParamikoLink:
-    """One connection a destination, kept open until rlx ends."""
+    """A connection per destination, kept open until rlx ends."""
 
     def __init__(self, host: str, destination: str) -> None:
         self.host = host
@@ -70,7 +70,7 @@ class ParamikoLink:
     def _shared_session(self) -> paramiko.Channel | None:
         """Open a session; None if the host grants no more. A connection that broke unnoticed is replaced.
 
-        One at a time: of several refusals at once paramiko keeps one, and the others would look like a broken one.
+        One at a time: of several refusals at once paramiko keeps one, and the others would appear to be a broken one.
         """
         import paramiko
 
@@ -128,7 +128,10 @@ def _session(client: paramiko.SSHClient) -> paramiko.Channel:
 
 
 def _start(channel: paramiko.Channel, line: str) -> None:
-    """paramiko waits for ever for the answer to this request; a channel that is closed ends the wait."""
+    """Start a command.
+
+    paramiko waits for ever for the answer to this request; a channel that is closed ends the wait.
+    """
     timer = threading.Timer(_CONNECT_S, _close, (channel,))
     timer.start()
     try:
@@ -138,7 +141,7 @@ def _start(channel: paramiko.Channel, line: str) -> None:
 
 
 def _socket(settings: Settings) -> socket.socket:
-    """paramiko sends keepalives but never misses an answer; the kernel does, where it can be told so."""
+    """Connect. paramiko sends keepalives but never misses an answer; the kernel does, where it can be set to."""
     connection = socket.create_connection((settings.host, settings.port), timeout=_CONNECT_S)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):
@@ -147,7 +150,7 @@ def _socket(settings: Settings) -> socket.socket:
 
 
 def _client(keys: list[HostKey], settings: Settings) -> paramiko.SSHClient:
-    """Set the host keys. Raises SSHException when connecting to a host whose key is not among these."""
+    """Make a client with the host keys. Raises SSHException when connecting to a host whose key is not among these."""
     import paramiko
 
     revoked = {key.data for key in keys if key.marker == "@revoked"}
@@ -253,14 +256,17 @@ class _ChannelSession:
 
 
 def _close(channel: paramiko.Channel) -> None:
-    """Let whoever waits for the channel go on. None is left to close where the connection is gone."""
+    """Close the channel, so that a thread that waits for it goes on.
+
+    With the connection gone, there is none to close.
+    """
     with suppress(*_GONE):
         channel.close()
 
 
 @contextmanager
 def _connecting(host: str, destination: str, settings: Settings) -> Iterator[None]:
-    """Raises HostErrors in place of paramiko's and the system's."""
+    """Raise HostErrors in place of paramiko's and the system's."""
     import paramiko
 
     try:

@@ -1,4 +1,7 @@
-"""The ssh config that every connection reads."""
+"""Choose the ssh config that every connection reads, and read the names that it gives to hosts.
+
+`ssh -G` answers for any word, so the file itself is read.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,12 @@ def ssh_config() -> str | None:
 
 
 def is_ssh_name(name: str) -> bool:
-    """Tell whether a `Host` or `Match host` line speaks of this name in particular, not of every host."""
+    """Return whether a `Host` or `Match host` line names this host in particular, not of every host."""
     return any(_matches(name, patterns) for patterns in _patterns(_user_config(), 0))
 
 
 def ssh_names() -> list[str]:
-    """Return the names that stand in the config without a wildcard, in its order."""
+    """Return the names in the config without a wildcard, in its order."""
     words = (word for patterns in _patterns(_user_config(), 0) for word in patterns)
     return list(dict.fromkeys(word for word in words if not set(word) & set("*?!")))
 
@@ -65,7 +68,7 @@ def _patterns(config: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _included(pattern: str) -> list[Path]:
-    """Files that an Include names; relative ones lie beside the user's config."""
+    """Yield the files that an Include names; relative ones are beside the user's config."""
     path = _folder().parent / pattern[2:] if pattern.startswith("~/") else _folder() / pattern
     try:
         return sorted(Path("/").glob(str(path.relative_to("/"))))

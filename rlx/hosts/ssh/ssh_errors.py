@@ -144,6 +144,6 @@ def by_hand(destination: str) -> str:
 
 
 def _forget(said: str, destination: str) -> str:
-    """ssh itself names the file and the entry, where it knows them."""
-    told = re.search(r"ssh-keygen -f .*-R .*", said)
-    return told.group().strip() if told else f"ssh-keygen -R {destination.rpartition('@')[2]}"
+    """Return the command that removes the key; ssh itself names the file and the entry, where it knows them."""
+    command = re.search(r"ssh-keygen -f .*-R .*", said)
+    return command.group().strip() if command else f"ssh-keygen -R {destination.rpartition('@')[2]}"

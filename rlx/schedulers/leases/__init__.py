@@ -1,1 +1,1 @@
-"""Device locks on the host itself, which every run takes that is no job of a batch scheduler."""
+"""Grant devices by locks on the host itself, which every run takes that is no job of a batch scheduler."""

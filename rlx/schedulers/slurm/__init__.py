@@ -1,1 +1,1 @@
-"""All that rlx knows of Slurm."""
+"""Hold all that rlx knows of Slurm, and nothing that another scheduler shares."""

@@ -20,7 +20,7 @@ _FIELDS = 11
 def capacity(place: Place, site: Site) -> tuple[QueuedJob, ...]:
     """Return all jobs of the partition that have not ended, those of the highest priority first.
 
-    One round trip; a site may show nobody the jobs of others. Raises RlxError where Slurm does not answer.
+    One round trip; a site may hide the jobs of others. Raises RlxError where Slurm does not answer.
     """
     return parse_jobs(
         supervisor.call(place, "jobs", NAME, slurm_of(site).partition, timeout_s=DEADLINE_S, scheduler=NAME)

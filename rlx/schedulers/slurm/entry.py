@@ -1,4 +1,4 @@
-"""The `slurm` of a host's entry, key by key: what a job may ask for, and no other option of sbatch.
+"""Read the `slurm` of a host's entry, key by key: what a job may ask for, and no other option of sbatch.
 
 An option that rlx does not know could start a run a second time, move its files or hide it (`--requeue`, `--output`,
 `--comment`, `--array`), so they are named one by one.
@@ -49,7 +49,7 @@ _MEANT = {
 }
 _OWN = ("partition", "gres", "warn")
 OPTIONS = tuple(key for key in _FORMS if key not in _OWN)
-"""What may stand in `Slurm.options`."""
+"""What `Slurm.options` may hold."""
 
 
 def sbatch_options(slurm: Slurm) -> list[str]:

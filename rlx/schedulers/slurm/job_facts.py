@@ -1,4 +1,4 @@
-"""A run that is a job of Slurm: what Slurm says of it, and what follows where the run itself has recorded no end."""
+"""Read the facts of a run that is a job of Slurm, and conclude from them where the run has recorded no end itself."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _RUNS = frozenset(
 class Job:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
-    `silence` says why nobody knows what became of it; empty if Slurm does. `is_back`: the nodes of a job that was given
-    up for them are up again, and Slurm has ended what still ran there.
+    `silence` says why it is not known what became of it; empty if Slurm does. `is_back`: the nodes of a job that was
+    given up for them are up again, and Slurm has ended what still ran there.
     """
 
     number: str
@@ -63,7 +63,8 @@ class Job:
         """Conclude about a run that began and has recorded no end; None: it runs.
 
         `lives`: its supervisor has written a moment ago, whatever Slurm says. Slurm gives up a node that does not
-        answer, and what runs there runs on: nobody may call that lost, because then it would be started a second time.
+        answer, and what runs there runs on: that may not be called lost, because then it would be started a second
+        time.
         """
         if self.runs or lives:
             return None
@@ -92,7 +93,7 @@ class Job:
         return end if started else f"never started: {end}"
 
     def cut_words(self, cut: str) -> str:
-        """Say why Slurm told the run to end, by what its supervisor noted then."""
+        """Say why Slurm ended the run, by what its supervisor noted then."""
         return _CUTS.get(cut, "")
 
 
@@ -122,7 +123,7 @@ def parse_line(text: str, *, of_sacct: bool) -> Line:
 def _accounted(job: Job) -> Job:
     """Conclude from what accounting says of a job that the controller has forgotten.
 
-    Accounting is told of an end later, and of one that a controller lost never. What it calls running may be over, and
+    Accounting learns of an end later, and never of one that a controller lost. What it calls running may be over, and
     may run on.
     """
     if not (job.waits or job.runs):
@@ -194,7 +195,7 @@ def _numbered(prefix: str, item: str) -> Iterator[str]:
 
 
 def _is_up(state: str) -> bool:
-    """Tell whether a node answers."""
+    """Return whether a node answers."""
     return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk", "power", "boot", "fail"))
 
 
@@ -225,4 +226,4 @@ _CUTS: Mapping[str, str] = {
     "node": "another node of its Slurm job ended; its log says which, and how",
     "head": "the head of the run had ended",
 }
-"""By what the supervisor noted when Slurm told the run to end."""
+"""By what the supervisor noted when Slurm asked the run to end."""

@@ -1,4 +1,4 @@
-"""Ask a login node of Slurm what a launch needs, and conclude from its answers."""
+"""Ask a login node of Slurm what a launch needs, parse what its programs say, and conclude from that."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TEXTS = ("version", "state", "silence", "unaccounted", "refusal")
 
 
 def questions(site: Site) -> list[Question]:
-    """Ask Slurm, which is told what a job of the host's entry asks for."""
+    """Ask Slurm, with what a job of the host's entry asks for."""
     slurm = slurm_of(site)
     gres = [f"--gres={slurm.gres}"] if slurm.gres else []
     return [Question(SLURM, (slurm.partition, *gres, *sbatch_options(slurm)))]
@@ -43,7 +43,7 @@ def rows(examined: Examined) -> Iterator[tuple[str, str]]:
 
 
 def findings(examined: Examined) -> Iterator[Finding]:
-    """Tell whether jobs can be submitted, and whether the partition has what they ask for."""
+    """Return whether jobs can be submitted, and whether the partition has what they ask for."""
     yield from _slurm(examined)
     yield from _shared_root(examined)
     yield from _own_container(examined)
@@ -113,13 +113,13 @@ def _nodes(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Finding]
 
 
 def _count(node: Facts, name: str) -> int:
-    """Of this kind, or of all types of it where the entry names none."""
+    """Count the devices of this kind, or of all types of it where the entry names none."""
     kinds = node["devices"].items()
     return sum(count for kind, count in kinds if kind == name or kind.partition(":")[0] == name)
 
 
 def _own_container(examined: Examined) -> Iterator[Finding]:
-    """Say that nobody has seen what is in the image, since no node is asked."""
+    """Report that the content of the image is not known, since no node is asked."""
     image, host = examined.site.job_image, examined.site.host
     if image is None:
         return
@@ -129,7 +129,7 @@ def _own_container(examined: Examined) -> Iterator[Finding]:
 
 
 def _shared_root(examined: Examined) -> Iterator[Finding]:
-    """Tell whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
+    """Return whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
     site = examined.site
     for folder in folders(examined.host):
         if folder["path"] == site.root and folder["type"] in _LOCAL_FILE_SYSTEMS:

@@ -64,6 +64,6 @@ def check(plan: LaunchPlan) -> None:
 
 
 def _is_whole_node(plan: LaunchPlan, slurm: Slurm) -> bool:
-    """Tell whether the numbers are those that a job gets anyway: all of a node."""
+    """Return whether the numbers are those that a job gets anyway: all of a node."""
     count = slurm.device[1] if slurm.device else 0
     return plan.devices == count and plan.device_list == tuple(range(count))

@@ -1,4 +1,4 @@
-"""The settings of Slurm in a host's entry: how runs are submitted there."""
+"""Describe the settings of Slurm in a host's entry: how runs are submitted there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Slurm:
 
     `gres` is the kind of device as Slurm writes it, with its type if it has one, and how many a node has (`npu:8`,
     `npu:910b3:8`); None for jobs without devices. `options` are further settings by their names in the file of hosts;
-    `warn` are the seconds before its time limit at which a run is told to end.
+    `warn` are the seconds before its time limit at which a run is asked to end.
     """
 
     partition: str
