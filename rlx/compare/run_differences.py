@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
+from rlx.backends.registry import loadable_part
 from rlx.compare.config_diff import ConfigDifference, differing, recipe_differences
 from rlx.compare.difference_areas import (
     CHAT_TEMPLATE,
@@ -21,7 +24,7 @@ from rlx.compare.difference_areas import (
     area_of,
 )
 from rlx.evidence import JudgedRun
-from rlx.plan import RunState
+from rlx.plan import LaunchPlan, RunState
 from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 from rlx.yaml_reader.hydra import bare_key, read_words
 
@@ -51,10 +54,11 @@ _MODEL = {
 }
 _REWARD_FILES = {"reward.path": REWARD_CODE, "eval.post.reward.path": f"{REWARD_CODE} of eval.post"}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
-# Written from the recipe, whose differences are named already.
+# Written from the recipe, whose differences are named already. A back-end's part `differences` may name more.
 _RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
+_OWN_FOLDER = "(run)"
 _BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
 
 
@@ -104,9 +108,12 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
     if kind is None:
         return ()
     have_recipes = control.plan.recipe and treatment.plan.recipe
-    words = _set_differently(control.plan.command, treatment.plan.command) if have_recipes else set[str]()
-    launched = {bare_key(key) for key, _ in read_words(words)}
-    found = list(differing(control.provenance[kind], treatment.provenance[kind]))
+    launched = _launched_differently(control.plan, treatment.plan) if have_recipes else set[str]()
+    runs = (control, treatment)
+    composed = (
+        _in_any_folder(run.provenance[kind], run.run_id) if have_recipes else run.provenance[kind] for run in runs
+    )
+    found = list(differing(*composed))
     rest = [each for each in found if not any(f"{each[0]}.".startswith(f"{name}.") for name in launched)]
     names = [(mine, other) for key, mine, other in found if isinstance(mine, str) and key in launched]
     listed = [
@@ -115,6 +122,20 @@ def composed_differences(control: JudgedRun, treatment: JudgedRun) -> tuple[Conf
         if not (isinstance(mine, str) and (mine, other) in names)
     ]
     return tuple(listed if have_recipes else _without_own_places(_as_seed(listed, control.seed, treatment.seed)))
+
+
+def _in_any_folder(value: Any, run_id: str) -> Any:
+    """Replace the run's own folder in each path of a configuration: every run has another one, whatever it keeps there.
+
+    A path into the folder of another run stays as it is, because that is a difference.
+    """
+    if isinstance(value, Mapping):
+        return {key: _in_any_folder(each, run_id) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_in_any_folder(each, run_id) for each in value]
+    if isinstance(value, str) and f"/{run_id}" in value:
+        return re.sub(rf"/{re.escape(run_id)}(?![^/])", f"/{_OWN_FOLDER}", value)
+    return value
 
 
 def _as_seed(found: Sequence[ConfigDifference], seed: int, other: int) -> Iterator[ConfigDifference]:
@@ -141,6 +162,24 @@ def _unlike_parts(item: ConfigDifference) -> list[tuple[str, str]]:
         return []
     left, right = item.control.split("/"), item.treatment.split("/")
     return [pair for pair in zip(left, right, strict=True) if pair[0] != pair[1]] if len(left) == len(right) else []
+
+
+def _launched_differently(plan: LaunchPlan, other: LaunchPlan) -> set[str]:
+    """Return the keys of the engine that the two launches set differently, by their words or in a file of theirs."""
+    launched = {bare_key(key) for key, _ in read_words(_set_differently(plan.command, other.command))}
+    recipes = [key for key, _, _ in differing(plan.recipe, other.recipe)]
+    own = (key.removeprefix("overrides.") for key in recipes if key.startswith("overrides."))
+    decided = (
+        key
+        for key, deciding in _settings_by_recipe_key(plan.backend).items()
+        if any(fnmatchcase(each, pattern) for each in recipes for pattern in deciding)
+    )
+    return {*launched, *map(bare_key, own), *decided}
+
+
+def _settings_by_recipe_key(backend: str) -> Mapping[str, Sequence[str]]:
+    part = loadable_part(backend, "differences")
+    return getattr(part, "SET_BY", {})
 
 
 def _set_differently(command: Sequence[str], other: Sequence[str]) -> set[str]:
@@ -235,7 +274,9 @@ def known_facts(run: JudgedRun) -> dict[str, Any]:
 
 def _facts(run: JudgedRun) -> Iterator[tuple[str, Any]]:
     """(name, value) of everything the run recorded; `error: …` stands where it could not find out."""
-    known, told = run.provenance, _RENDERED | {_sent(path) for path in _reward_paths(run).values()}
+    part = loadable_part(run.plan.backend, "differences")
+    rendered = _RENDERED.union(getattr(part, "RENDERED", ()))
+    known, told = run.provenance, rendered | {_sent(path) for path in _reward_paths(run).values()}
     if "rlx" in run.submitted_by:
         yield "rlx", run.submitted_by["rlx"]
     yield from ((word, known[key]) for key, word in _FACTS.items() if key in known)

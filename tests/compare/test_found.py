@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
+import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+import rlx
+from benchmarks.honest_trainings import FOLDER
 from rlx.compare.difference_areas import Area, area_of
 from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun
@@ -14,6 +19,7 @@ from rlx.plan import RunState, Severity
 from rlx.recipe.schema import Recipe
 from tests.compare.builders import RunBuilder, one_run_each, only
 from tests.compare.conftest import Build
+from tests.recorded import place_bundle
 
 RECORD: dict[str, Any] = {
     "packages": {"torch": "2.7.1", "rich": "13.0", "math-verify": "0.7", "verl": "0.9.1"},
@@ -140,6 +146,64 @@ def test_a_name_that_another_key_repeats_is_no_other_difference() -> None:
     one = run(command=("trainer.name=a", "trainer.steps=1"), printed_config=control)
     other = run("aqn", command=("trainer.name=b", "trainer.steps=2"), printed_config=treatment)
     assert keys(one, other) == ["config trace.steps"]
+
+
+@pytest.mark.parametrize("key", ["trainer.default_local_dir", "actor_config.save", "output_dir", "files"])
+def test_the_folder_of_the_run_itself_is_no_difference(key: str) -> None:
+    def composed(arm: str, folder: str) -> JudgedRun:
+        path = f"/root/runs/{folder}/checkpoints"
+        return replace(run(arm, config={key: [path, "b"] if key == "files" else path}), run_id=arm)
+
+    assert keys(composed("one", "one"), composed("two", "two")) == []
+    assert keys(composed("one", "one"), composed("two", "one")) == [f"config {key}"], "the folder of the other run"
+    assert keys(composed("one", "one"), composed("two", "two-b")) == [f"config {key}"]
+    assert keys(composed("one", "one/x"), composed("two", "two/y")) == [f"config {key}"]
+
+
+RECORDED = ("trl-linear", "trl-kl-n4", "trl-warmup-n2", "trl-vllm-cosine", "trl-vllm-weighted-linear-n4")
+
+
+@functools.cache
+def recorded() -> dict[str, JudgedRun]:
+    placed = {name: place_bundle(FOLDER / f"{name}.tar.gz") for name in RECORDED}
+    return {name: rlx.judge(run_dir.name) for name, (run_dir,) in placed.items()}
+
+
+@pytest.mark.parametrize("pair", list(itertools.pairwise(RECORDED)), ids="-and-".join)
+def test_what_two_launches_of_trl_set_follows_from_their_recipes(pair: tuple[str, str]) -> None:
+    one, other = (recorded()[name] for name in pair)
+    assert one.provenance["config"]["output_dir"] != other.provenance["config"]["output_dir"]
+    assert one.provenance["files"]["payload/trl.json"] != other.provenance["files"]["payload/trl.json"]
+    found = keys(one, other)
+    assert [key for key in found if key.startswith(("config ", "file "))] == []
+    assert "rollout.n" in found or "overrides.lr_scheduler_type" in found
+
+
+def launched_again(arm: str, arguments: dict[str, Any], seed: int = 1, **recipe: Any) -> JudgedRun:
+    """Return the first of the runs as another launch of it with these arguments and keys would be."""
+    run = recorded()[RECORDED[0]]
+    id_ = f"{run.run_id}-{arm}"
+    config = json.loads(json.dumps(run.provenance["config"]).replace(run.run_id, id_)) | arguments
+    files = {**run.provenance["files"], "payload/trl.json": "of other arguments"}
+    plan = replace(run.plan, recipe={**run.plan.recipe, "seed": seed, **recipe}, treatment=("train.lr",))
+    provenance = {**run.provenance, "config": config, "files": files}
+    return replace(run, run_id=id_, arm=arm, seed=seed, plan=plan, provenance=provenance)
+
+
+def test_two_seeds_of_a_run_of_trl_differ_in_their_seed_alone() -> None:
+    run = recorded()[RECORDED[0]]
+    assert keys(run, launched_again("baseline", {"seed": 2}, seed=2)) == ["seed"]
+    assert keys(run, launched_again("baseline", {"seed": 2, "beta": 0.5}, seed=2)) == ["seed", "config beta"]
+
+
+def test_a_declared_learning_rate_of_trl_is_no_other_setting_as_well() -> None:
+    run = recorded()[RECORDED[0]]
+    treated = launched_again("fast", {"learning_rate": 0.5}, train={**run.plan.recipe["train"], "lr": 0.5})
+    assert [(item.key, item.declared) for item in differences(run, treated)] == [("train.lr", True)]
+    unlike = launched_again("fast", {"learning_rate": 0.5})
+    assert keys(run, unlike) == ["config learning_rate"]
+    assert "RLX932" in {finding.id for finding in only(one_run_each(run, [unlike])).findings}
+    assert "RLX932" not in {finding.id for finding in only(one_run_each(run, [treated])).findings}
 
 
 def test_a_package_that_only_one_has_and_a_file_that_belongs_to_its_arm() -> None:

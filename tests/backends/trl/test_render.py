@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pydantic import BaseModel
 
 from rlx.backends.trl.arguments import rendered
 from rlx.backends.trl.backend import plan
+from rlx.backends.trl.differences import SET_BY
 from rlx.backends.trl.rules.limits import KEPT, UNTAKEN
 from rlx.errors import UsageError
 from rlx.plan import LaunchPlan, Link, Site, from_jsonable, to_jsonable
@@ -54,6 +56,26 @@ def test_launch_is_as_recorded(folder: Path) -> None:
         if os.environ.get("UPDATE_CASES"):
             (folder / name).write_text(text, encoding="utf-8")
         assert text == (folder / name).read_text(encoding="utf-8")
+
+
+FIXED = {
+    "lr_scheduler_type",
+    "bf16",
+    "gradient_checkpointing",
+    "disable_tqdm",
+    "logging_steps",
+    "report_to",
+    "num_iterations",
+}
+
+
+def test_a_comparison_knows_which_keys_decide_an_argument(folder: Path) -> None:
+    """Each argument names its source; one that is the same in all launches needs none."""
+    file = load_recipe(folder / "recipe.yaml")
+    for argument in rendered(file.resolve(file.arms[0]).recipe):
+        deciding = SET_BY.get(argument.key, ())
+        known = any(fnmatchcase(argument.source, pattern) for pattern in deciding)
+        assert known or (argument.key in FIXED and not deciding), argument
 
 
 def test_plans_are_deterministic_and_survive_json(folder: Path) -> None:
