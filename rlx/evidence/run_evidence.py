@@ -159,7 +159,8 @@ class WeightSync(NamedTuple):
     `number` counts the syncs of a process from 0; `step`: the last step that was trained before it, None where the
     process does not know. Of a trainer: `rounded`, digests of the same weights in bfloat16, () where they are no
     float32; `moving`, the optimizer's steps since the sync before with a learning rate and a gradient above 0; `rate`,
-    the learning rate of the last of its steps, None where it took none since the sync before.
+    the learning rate of the last of its steps, None where it took none since the sync before; `rms`, of each tensor of
+    a trainer of adapters the root mean square, () where it is not recorded.
     """
 
     number: int
@@ -168,6 +169,7 @@ class WeightSync(NamedTuple):
     rounded: tuple[str, ...] = ()
     moving: int = 0
     rate: float | None = None
+    rms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ class WeightRecord:
 
     `names`: of the digested tensors; `shapes` and `dtypes` of the part that this process holds, `whole` the shapes of
     the tensors. `trainable` of all `parameters` take gradients; `lora_rank`: of its adapters; None: not known, or none.
+    `rms`: of an engine, the root mean square of each tensor at the first sync; () where it is not recorded.
     `failed`: why the process could not record, or went on without; "" where it could. `lost`: lines that are missing.
     """
 
@@ -191,6 +194,7 @@ class WeightRecord:
     parameters: int | None = None
     lora_rank: int | None = None
     syncs: tuple[WeightSync, ...] = ()
+    rms: tuple[float, ...] = ()
     failed: str = ""
     lost: int = 0
 

@@ -7,8 +7,9 @@ The trainer's process calls `Recorder("trained")`, the engine's `Recorder("serve
     recorder.synced(model, step)     # the trainer: before it sends its weights; the engine: once it has received them
 
 Each process appends to `$RLX_ATTEMPT_DIR/events/weights-<host>-<pid>.jsonl`: first which tensors it digests, then a
-line for each sync. Nothing in here ends a training or changes a weight: what fails is written down once, and ends the
-record. At most _TENSORS samples of _ELEMENTS elements are digested, whatever the size of the model.
+line for each sync, of adapters with their sizes. Nothing in here ends a training or changes a weight: what fails is
+written down once, and ends the record. At most _TENSORS samples of _ELEMENTS elements are digested, whatever the size
+of the model.
 RLX_WEIGHT_RECORDS=off switches all of it off.
 """
 
@@ -109,6 +110,8 @@ class Recorder:
             content |= {"updates": self._updates, "moving": self._moving, "lr": self._rate, "grad_norm": self._norm}
             if any(sample.dtype is torch.float32 for sample in samples):
                 content["rounded"] = _digests([_to_bfloat16(sample) for sample in samples])
+            if any(_LORA.search(name) for name in self._names):
+                content["rms"] = _sizes(samples)
             self._updates = self._moving = 0
         self._append("sync", {**content, "seconds": round(time.monotonic() - begun, 6)})
         self._syncs += 1
@@ -128,6 +131,7 @@ class Recorder:
                 "trainable": sum(tensor.numel() for tensor in trained.values()),
                 "parameters": sum(tensor.numel() for tensor in tensors.values()),
                 "lora_rank": _lora_rank(tensors),
+                **({"rms": _sizes([_sample(tensors[name]) for name in self._names])} if self._role == "served" else {}),
             },
         )
 
@@ -177,6 +181,13 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 def _to_bfloat16(sample: torch.Tensor) -> torch.Tensor:
     return sample.to(torch.bfloat16) if sample.dtype is torch.float32 else sample
+
+
+def _sizes(samples: list[torch.Tensor]) -> list[float]:
+    """The root mean square of each sample, 0 of a quantised one: by those of adapters, how much they change weights."""
+    usual = (torch.float32, torch.bfloat16, torch.float16)
+    sizes = [float(sample.float().square().mean().sqrt()) if sample.dtype in usual else 0.0 for sample in samples]
+    return [float(f"{size:.4g}") for size in sizes]
 
 
 def _digests(samples: list[torch.Tensor]) -> list[str]:

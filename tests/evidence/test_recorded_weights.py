@@ -67,11 +67,29 @@ _HALF: dict[str, Any] = {"dtypes": ("float16",) * 3}
 _FUSED = ("model.layers.1.input_layernorm.weight", "model.layers.1.self_attn.qkv_proj.weight", "model.norm.weight")
 _PARTS = tuple(f"model.layers.1.self_attn.{part}_proj.weight" for part in "qkv")
 _ADAPTERS = tuple(f"base_model.model.model.layers.1.self_attn.q_proj.lora_{part}.default.weight" for part in "AB")
+_ADAPTED = "model.layers.1.self_attn.q_proj.weight"
 _APART = "model.layers.1.self_attn.qkv_proj.base_layer.weight"
 
 
 def adapters(versions: Sequence[object] = range(STEPS + 1)) -> WeightRecord:
     return trainer(versions, names=_ADAPTERS + NAMES[:1], lora_rank=8)
+
+
+def growing(per_sync: float, a: float = 0.05, versions: Sequence[object] = range(STEPS + 1)) -> WeightRecord:
+    """A worker whose lora_B grows by so much at each sync."""
+    record = adapters(versions)
+    syncs = tuple(sync._replace(rms=(a, per_sync * sync.number, 1.0)) for sync in record.syncs)
+    return replace(record, syncs=syncs)
+
+
+def of_rank_1(record: WeightRecord) -> WeightRecord:
+    return replace(record, source="weights-a-1.jsonl", process=NoiseProcess(rank=1))
+
+
+def merged(versions: Sequence[object], **more: Any) -> WeightRecord:
+    """An engine whose weights, of size 0.02, have the adapters in them."""
+    own: dict[str, Any] = {"names": (_FUSED[1], *NAMES[1:]), "rms": (0.02, 0.02, 1.0)}
+    return engine(versions, **(own | more))
 
 
 _STALE = [0, 1, 2, 3, *[4] * 7]
@@ -115,6 +133,16 @@ CAUGHT = [
     Case("joined-tensors", (trainer(names=_PARTS), engine([0] * 11, names=_FUSED)), {"RLX792"}, "invalid"),
     Case("adapters-not-merged", (adapters(), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))),
          {"RLX792"}, "invalid", configuration=_LORA, gap=lambda step: 0.001 * step),
+    Case("large-adapters-not-merged", (growing(2e-3), merged([0] * 11)), {"RLX792"}, "invalid", configuration=_LORA),
+    Case("not-merged-in-bfloat16", (growing(2e-3), merged([0] * 11, **_BFLOAT16)), {"RLX792"}, "invalid",
+         configuration=_LORA),
+    Case("not-merged-in-half-precision", (growing(2e-3), merged([0] * 11, **_HALF)), {"RLX792"}, "invalid",
+         configuration=_LORA),
+    Case("not-merged-from-step-4", (growing(2e-3), merged(_STALE)), {"RLX792"}, "invalid", configuration=_LORA),
+    Case("not-merged-where-nothing-is-joined", (growing(2e-3), merged([0] * 11, names=(_ADAPTED, *NAMES[1:]))),
+         {"RLX792"}, "invalid", configuration=_LORA),
+    Case("not-merged-into-either-part", (growing(2e-3), of_rank_1(growing(3e-3)), merged([0] * 11)), {"RLX792"},
+         "invalid", WeightPromise(2, 1), configuration=_LORA),
     Case("one-replica-in-two", (trainer(), trainer(worker=1), engine(), engine(_STALE, 1)), {"RLX792", "RLX797"},
          "invalid", TWO, dissent=True),
     Case("other-weights-in-one-replica", (trainer(), trainer(worker=1), engine(), engine([*range(10), 99], 1)),
@@ -145,6 +173,15 @@ LEFT_ALONE = [
     Case("adapters-lost-in-bfloat16",
          (adapters(), engine([0] * 11, names=(_FUSED[1], *NAMES[1:]))), {"RLX793"},
          configuration=_LORA),
+    Case("adapters-too-small-for-bfloat16", (growing(1e-4), merged([0] * 11)), {"RLX793"}, configuration=_LORA),
+    Case("one-part-too-small", (growing(2e-3), of_rank_1(growing(1e-4)), merged([0] * 11)), {"RLX793"},
+         promise=WeightPromise(2, 1), configuration=_LORA),
+    Case("large-adapters-that-arrive", (growing(2e-3), merged(range(11))), set(), configuration=_LORA),
+    Case("large-adapters-kept-apart", (growing(2e-3), merged([0] * 11, names=(_APART, *NAMES[1:]))), set(),
+         configuration=_LORA),
+    Case("large-adapters-in-eight-bits", (growing(2e-3), merged([0] * 11, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
+         configuration=_LORA),
+    Case("large-adapters-that-stay", (growing(0.0), merged([0] * 11)), {"RLX793"}, configuration=_LORA),
     Case("a-form-of-its-own", (trainer(), engine([f"turned {step}" for step in range(11)])), set()),
     Case("eight-bits", (trainer(), engine(_STALE, dtypes=("float8_e4m3fn",) * 3)), {"RLX793"},
          configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},
@@ -236,10 +273,12 @@ def test_lost_and_doubled_lines_show(tmp_path: Path) -> None:
     assert doubled == whole
 
 
-@pytest.mark.parametrize("key", ["names", "dtypes", "shapes", "whole", "digests", "sync", "role", "rounded", "step"])
+@pytest.mark.parametrize(
+    "key", ["names", "dtypes", "shapes", "whole", "digests", "sync", "role", "rounded", "step", "rms"]
+)
 @pytest.mark.parametrize("value", [None, [], ["x"], "text", -1, {"a": 1}, [[1], None]])
 def test_any_other_value_is_read_and_judged(key: str, value: object, tmp_path: Path) -> None:
-    changed = [{**document, key: value} if key in document or key in ("rounded", "step") else document
+    changed = [{**document, key: value} if key in document or key in ("rounded", "step", "rms") else document
                for document in GOOD[:4]]  # fmt: skip
     records = (trainer(), *read(tmp_path, changed))
     verdict_of(Case("", records, set()))

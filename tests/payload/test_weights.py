@@ -71,6 +71,23 @@ def test_an_update_changes_exactly_its_digest(attempt: Path) -> None:
     assert first["rounded"] == second["rounded"], "bfloat16 takes no step of 1e-6 there"
 
 
+def test_the_sizes_of_adapters_and_of_what_they_are_merged_into(attempt: Path) -> None:
+    model = nn.Module()
+    model.layers = nn.ModuleList([nn.Module()])
+    model.layers[0].q_proj = nn.ParameterDict({"lora_A": nn.ParameterDict({"default": torch.full((2, 8), 0.5)})})
+    model.layers[0].o_proj = nn.ParameterDict({"lora_B": nn.ParameterDict({"default": torch.zeros(8, 2)})})
+    recorder = Recorder("trained")
+    recorder.synced(model, 0)
+    with torch.no_grad():
+        model.layers[0].o_proj["lora_B"]["default"] += torch.tensor([3e-3, 4e-3])
+    recorder.synced(model, 1)
+    Recorder("served").synced(Model(), 0)
+    told, first, second, engine, sync = lines(attempt)
+    assert [first["rms"], second["rms"]] == [[0.5, 0.0], [0.5, 3.536e-3]], told["names"]
+    assert len(engine["rms"]) == len(engine["names"]) and engine["rms"][-1] == 1.0
+    assert "rms" not in told and "rms" not in sync
+
+
 @pytest.mark.parametrize("shape", [(3,), (200_000,), (5000, 64), (64, 5000), (2, 400, 400)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_samples_are_bounded_and_repeat_themselves(shape: tuple[int, ...], dtype: torch.dtype) -> None:

@@ -32,6 +32,8 @@ _FUSED = (
 )
 _ROLES = (TRAINED, SERVED)
 _FLAT, _BASE = "_flat_param", ".base_layer."
+_BFLOAT16_UNIT = 2.0**-8
+_WHOLE_WEIGHTS = ("float32", "bfloat16", "float16")
 _OWN_GAP = frozenset({Mode.QUANTISED_ROLLOUT, Mode.MOE})
 """Where the gap between rollout and actor grows in sound trainings, too."""
 
@@ -134,8 +136,10 @@ def _stale(given: CheckInput, trained: Sequence[WeightRecord], served: Sequence[
     )
     steps = range((stretch.before.step or 0) + 1, (stretch.after.step or given.evidence.last_step) + 1)
     drift = "" if given.modes & _OWN_GAP else drift_of(given, steps)
-    # Adapters that are merged in bfloat16 on their way may leave the base as it is.
-    if drift or (Mode.LORA not in given.modes and _shows_small_steps(record)):
+    trainers = [each for each in trained if each.attempt == record.attempt]
+    # Adapters that are merged in bfloat16 on their way may leave the base as it is, also in an engine of float32.
+    shows = _shows_adapters(trainers, record, stretch) if Mode.LORA in given.modes else _shows_small_steps(record)
+    if drift or shows:
         message = f"the engine that generates did not receive what was trained: {stood}{f'; {drift}' if drift else ''}"
         yield invalid("RLX792", message, CHECK_SYNC, stretch.step)
     else:
@@ -149,6 +153,37 @@ def _shows_small_steps(record: WeightRecord) -> bool:
         dtype == "float32" or (dtype == "bfloat16" and len(whole) > 1)
         for dtype, whole in zip(record.dtypes, record.whole, strict=False)
     )
+
+
+def _shows_adapters(trainers: Sequence[WeightRecord], served: WeightRecord, stretch: Stretch) -> bool:
+    """Tell whether adapters changed by more than bfloat16 rounds away from weights that they are merged into.
+
+    The change of a product B·A is about that of B times A, by their root mean squares; its factor alpha / rank makes up
+    for one over the square root of the rank. A change that is larger than one unit in the last place of a weight of the
+    usual size changes most of them, and the smaller ones first.
+    """
+    syncs = {sync.number: theirs for sync, theirs in _paired(trainers, served)}
+    ends = zip(trainers, syncs[stretch.before.number], syncs[stretch.after.number], strict=True)
+    changes: dict[str, list[float]] = {}
+    for record, first, last in ends:
+        for module, a, b in _adapters(record):
+            if first.rms and last.rms:
+                change = abs(last.rms[b] - first.rms[b]) * min(first.rms[a], last.rms[a])
+                changes.setdefault(module, []).append(change)
+    return any(
+        min(changes.get(_module(name), [0.0])) > _BFLOAT16_UNIT * size > 0
+        for name, dtype, size in zip(served.names, served.dtypes, served.rms, strict=False)
+        if _BASE not in name and dtype in _WHOLE_WEIGHTS
+    )
+
+
+def _adapters(record: WeightRecord) -> Iterator[tuple[str, int, int]]:
+    """Yield the module, as an engine names it, and the places of A and B of each adapter of which both are digested."""
+    places = {name: place for place, name in enumerate(record.names)}
+    for name, place in places.items():
+        other = places.get(name.replace(".lora_A.", ".lora_B."), place)
+        if other != place:
+            yield _module(name), place, other
 
 
 def _stale_stretches(trained: Sequence[WeightRecord], served: WeightRecord) -> Iterator[Stretch]:

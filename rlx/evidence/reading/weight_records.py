@@ -14,7 +14,7 @@ from rlx.evidence.reading.noise_records import WEIGHTS, Document, documents_in, 
 from rlx.evidence.reading.run_files import is_count
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
 
-RULES = "weight records 2"
+RULES = "weight records 3"
 """To be changed with whatever makes rlx read the same bytes otherwise."""
 _MOST_TENSORS = 64
 
@@ -49,6 +49,7 @@ def _record(role: str, name: str, attempt: int, documents: Sequence[Document], l
         trainable=_count(told.get("trainable")),
         parameters=_count(told.get("parameters")),
         lora_rank=_count(told.get("lora_rank")),
+        rms=_sizes(told.get("rms"), len(names)),
         syncs=tuple(sorted(_syncs(documents, len(names)), key=lambda sync: sync.number)),
         failed="" if failed is None else _text(failed.get("why")) or "it does not say why",
         lost=lost,
@@ -68,14 +69,22 @@ def _syncs(documents: Sequence[Document], tensors: int) -> Iterator[WeightSync]:
                 rounded if len(rounded) == tensors else (),
                 _count(document.get("moving")) or 0,
                 _rate(document) if _count(document.get("updates")) else None,
+                _sizes(document.get("rms"), tensors),
             )
 
 
 def _rate(document: Document) -> float | None:
     value = document.get("lr")
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return float(value)
-    return None
+    return float(value) if _is_number(value) else None
+
+
+def _sizes(value: Any, tensors: int) -> tuple[float, ...]:
+    sizes = tuple(value) if isinstance(value, list) and all(map(_is_number, value)) else ()
+    return sizes if len(sizes) == tensors else ()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _shapes(value: Any, tensors: int) -> tuple[tuple[int, ...], ...]:
