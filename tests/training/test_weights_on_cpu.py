@@ -16,6 +16,7 @@ PATIENCE_S = 1200
 SABOTAGE = Path(__file__).with_name("sabotage")
 TRL = REPOSITORY / ".venv-engines/bin/python"
 STEPS = 8
+_ROLLOUT = "actor_rollout_ref.rollout"
 SETTINGS = {
     "train.steps": str(STEPS),
     "eval.every": "4",
@@ -99,6 +100,27 @@ def test_a_learning_rate_that_is_overwritten(new_laptop: Callable[[], Laptop]) -
 def test_a_learning_rate_that_is_overwritten_behind_its_metric(new_laptop: Callable[[], Laptop]) -> None:
     row = trained(new_laptop(), plugged("learning_rate_overwritten_unlogged"), code=14)
     assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX646"]), row
+
+
+def test_a_grader_that_accepts_empty_answers(new_laptop: Callable[[], Laptop]) -> None:
+    """Its function is none that rlx replays, so that the answers warn and exclude nothing."""
+    reward = {"reward.path": str(SABOTAGE / "reward_of_empty_answers.py")}
+    row = trained(new_laptop(), reward | plugged("answers_that_end_at_once"))
+    assert (row["verdict"]["status"], ids(row)) == ("valid", ["RLX781"]), row
+
+
+@pytest.mark.skipif(not TRL.exists(), reason="needs the environment with vLLM: make engines")
+def test_vllm_in_verl_that_receives_nothing(new_laptop: Callable[[], Laptop]) -> None:
+    """The answers to the greedy validations stand still as well."""
+    settings = {
+        "backend.python": str(TRL),
+        "model.path": "~/.cache/rlx/tiny-cpu/model-heads-32",
+        "rollout.engine": "vllm",
+        "env.PYTHONPATH": str(SABOTAGE),
+        f"overrides.+{_ROLLOUT}.engine_kwargs.vllm.worker_cls": "vllm_worker_that_keeps_its_weights.Worker",
+    }
+    row = trained(new_laptop(), settings, code=14)
+    assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX792", "RLX783"]), row
 
 
 @pytest.mark.skipif(not TRL.exists(), reason="needs the environment with TRL: make engines")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from rlx.evidence.reading.noise_records import WEIGHTS, Document, documents_in, numbered, process_of
 from rlx.evidence.reading.run_files import is_count
@@ -83,7 +83,7 @@ def _sizes(value: Any, tensors: int) -> tuple[float, ...]:
     return sizes if len(sizes) == tensors else ()
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
