@@ -1,4 +1,4 @@
-"""docs/programs.md names commands, options, keys, findings and exit codes that there are."""
+"""docs/api.md names commands, options, keys, findings and exit codes that there are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs
 
-PAGE = (REPOSITORY / "docs/programs.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs/api.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"(?m)^ {4}(rlx .*?)(?:  +#.*)?$", PAGE)
 
 
