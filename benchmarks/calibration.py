@@ -5,7 +5,7 @@
 False alarms of 5 % tests, coverage of 95 % intervals with and without a true difference, and how often a difference
 is found that is said to be seen with 80 % power. Every number comes from the functions that rlx ships. Exits with 1
 where, without a difference, false alarms are more frequent than 6 %, or an interval covers less than 94 %, beyond
-twice the error of the simulation. The one exception is marked as known: arms of unlike spread with unequal numbers of
+twice the error of the simulation. The one exception is marked as known: arms with unequal spreads with unequal numbers of
 seeds, or two, of which `rlx compare` warns (RLX911). What is cautious (below 4 %, above 96.5 %) is marked, too, and
 intervals that are too short for a true difference. Then few items (`few_items.py`), the tests of registered
 questions, and four ways of choosing (`registered.py`); the known exception there is Dunnett's test where the arms
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def all_tables(rng: Generator, replications: int) -> Iterator[tuple[str, str, Iterator[Any]]]:
     """Title, head and lines of each table, which are made as they are asked for."""
     yield from ((title, HEAD, lines) for title, lines in tables(rng, replications))
-    yield "One run an arm, mean@1, no outputs, few items", few_items.HEAD, few_items.lines()
+    yield "One run per arm, mean@1, no outputs, few items", few_items.HEAD, few_items.lines()
     yield from registered.tables(rng, replications)
 
 
@@ -74,14 +74,14 @@ def tables(rng: Generator, replications: int) -> Iterator[tuple[str, Iterator[Li
     unlike = list(product(ITEMS, ACCURACIES, (0.0, LIKENESS[-1])))
     seeds = list(product(RUNS, SEED_SDS))
     any_of = f"any of {TREATMENTS} treatments, after Holm"
-    yield "One run an arm, mean@1, paired", (paired_shares(rng, replications, *each) for each in like)
-    yield f"One run an arm, mean@{SAMPLES}, paired", (paired_means(rng, replications, *each) for each in like)
-    yield "One run an arm, mean@1, no outputs per item", (shares(rng, replications, *each) for each in unlike)
-    yield f"One run an arm, mean@1, paired, {any_of}", (corrected_shares(rng, replications, *each) for each in alone)
-    yield "Several seeds an arm, 1319 items at 70 %", (seeded(rng, replications, *each) for each in seeds)
+    yield "One run per arm, mean@1, paired", (paired_shares(rng, replications, *each) for each in like)
+    yield f"One run per arm, mean@{SAMPLES}, paired", (paired_means(rng, replications, *each) for each in like)
+    yield "One run per arm, mean@1, no outputs per item", (shares(rng, replications, *each) for each in unlike)
+    yield f"One run per arm, mean@1, paired, {any_of}", (corrected_shares(rng, replications, *each) for each in alone)
+    yield "Several seeds per arm, 1319 items at 70 %", (seeded(rng, replications, *each) for each in seeds)
     spread = list(product(RUNS, VARIANCES))
-    yield "Several seeds an arm of unlike spread", (spread_apart(rng, replications, *each) for each in spread)
-    yield f"Several seeds an arm, {any_of}", (corrected_seeds(rng, replications, *each) for each in seeds)
+    yield "Several seeds per arm with unequal spreads", (spread_apart(rng, replications, *each) for each in spread)
+    yield f"Several seeds per arm, {any_of}", (corrected_seeds(rng, replications, *each) for each in seeds)
 
 
 def paired_shares(rng: Generator, replications: int, items: int, accuracy: float, likeness: float) -> Line:

@@ -2,7 +2,7 @@
 
 Method: paired differences, answers to one item taken together as their mean (Miller 2024, Adding Error Bars to Evals,
 arXiv 2411.00640). Right-or-wrong answers get the score test and its inversion: McNemar's test and Tango's interval can
-never contradict each other, and both hold for small n, where the exact test gives away power (docs/statistics.md).
+never contradict each other, and both hold for small n, where the exact test gives away power (docs/dev/calibration.md).
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _more(found: Sequence[EqualRuns]) -> str:
 
 
 def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
-    """Warn where the test is known to err more often than it says: docs/statistics.md has the figures."""
+    """Warn where the test is known to err more often than it says: docs/dev/calibration.md has the figures."""
     control, treatment = (len(arm.runs) for arm in pair.arms)
     if pair.withheld or not pair.has_seeds:
         return

@@ -13,7 +13,7 @@ so that noise which adds `least` to a floor f gives hypot(f, least). `least` is 
 large enough against the floor to be seen at all. If even then the noisy steps lie below the others (Mann-Whitney at
 0.1 %, and their median a tenth below that of the steps without noise and of the weaker ones), and were no quarter above
 the clean ones to begin with, noise of that size cannot have been there. Anything between is inconclusive. How often
-either errs: benchmarks/false_dissent.py, docs/statistics.md.
+either errs: benchmarks/false_dissent.py, docs/dev/calibration.md.
 """
 
 from __future__ import annotations
