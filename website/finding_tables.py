@@ -24,7 +24,7 @@ HEADS = {
         "rules": ("rule", "refused by", "where, or what happens", "shown"),
     },
     "zh": {
-        VERDICTS: ("裁决", "含义", "后果"),
+        VERDICTS: ("判定", "含义", "后果"),
         "findings": ("编号", "是什么", "为什么重要", "修复办法"),
         "rules": ("规则", "由谁拒绝", "在哪里，或者会怎样", "已实测"),
     },

@@ -36,7 +36,7 @@ WORDS = {
         "findings": "发现",
         "about_commands": "与 `rlx COMMAND --help` 的输出一致；程序的输出是英文，这里不翻译。",
         "about_recipe": "与 `rlx schema` 提供给编辑器的内容一致；`rlx show RECIPE` 打印一份配方的值。",
-        "about_findings": "`rlx explain ID --language zh` 的输出，依据保留原文。裁决怎样得出：[裁决](verdicts.md)。",
+        "about_findings": "`rlx explain ID --language zh` 的输出，依据保留原文。判定怎样得出：[判定](verdicts.md)。",
         "option": "选项",
         "argument": "参数",
         "meaning": "含义",
