@@ -1,8 +1,8 @@
 """The commands of the first users through `rlx init --from`, field by field beside the recipe that rlx ships for them.
 
 python -m benchmarks.seed_commands            print the part of the page; exit 1 for a difference without its reason
-python -m benchmarks.seed_commands --write    put it into docs/recipes.md, and into docs/zh/recipes.md
-python -m benchmarks.seed_commands --check    exit 1 where one of them has another one
+python -m benchmarks.seed_commands --write    put it into docs/dev/seed-commands.md
+python -m benchmarks.seed_commands --check    exit 1 where that page has another one
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page_tables import out_of_date, row, said
+from benchmarks.page_tables import out_of_date, row
 from rlx.api.recipe_from import CONTROL, recipe_from
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
@@ -21,7 +21,7 @@ from rlx.recipe.source import Source
 
 REPOSITORY = Path(__file__).parent.parent
 COMMANDS = REPOSITORY / "tests/cases/seed-commands"
-PAGE = "recipes"
+PAGE = "dev/seed-commands"
 
 _DEFAULT = "the command leaves it to the back-end, whose default this is; the recipe says it"
 _PLACE = "where these files lie on a host"
@@ -94,40 +94,40 @@ OTHERS = {
 
 def main(arguments: Sequence[str]) -> int:
     if not {"--write", "--check"} & {*arguments}:
-        print(page_part("en"))
+        print(page_part())
         return 0
-    stale = out_of_date(PAGE, lambda language: {"seed commands": page_part(language)}, write="--write" in arguments)
+    stale = out_of_date(PAGE, lambda _: {"seed commands": page_part()}, write="--write" in arguments)
     return int(bool(stale))
 
 
-def page_part(language: str) -> str:
-    return "\n".join(_lines(language))
+def page_part() -> str:
+    return "\n".join(_lines())
 
 
-def _lines(language: str) -> Iterator[str]:
+def _lines() -> Iterator[str]:
     for seed in sorted({*RECIPES, *OTHERS}):
         yield ""
-        yield from _read(seed, language) if seed in RECIPES else _unread(seed, language)
+        yield from _read(seed) if seed in RECIPES else _unread(seed)
 
 
-def _read(seed: str, language: str) -> Iterator[str]:
+def _read(seed: str) -> Iterator[str]:
     made = recipe_from(str(COMMANDS / seed / "command.sh"))
     fates = (*made.arms[CONTROL].keys, *made.arms[CONTROL].environment)
     counted = {"all": len(fates), "equal": sum(fate.is_equal for fate in fates)}
-    yield said(PAGE, _BESIDE, language).format(seed=seed, recipe=RECIPES[seed], **counted)
+    yield _BESIDE.format(seed=seed, recipe=RECIPES[seed], **counted)
     yield ""
-    yield row(*(said(PAGE, head, language) for head in ("field", "the seed's command", "the shipped recipe", "why")))
+    yield row("field", "the seed's command", "the shipped recipe", "why")
     yield "|---|---|---|---|"
     for path, (one, other) in differences(seed).items():
-        yield row(f"`{path}`", _shown(one), _shown(other), said(PAGE, REASONS[seed][path], language))
+        yield row(f"`{path}`", _shown(one), _shown(other), REASONS[seed][path])
 
 
-def _unread(seed: str, language: str) -> Iterator[str]:
-    yield said(PAGE, "**Seed {seed}** {why}.", language).format(seed=seed, why=said(PAGE, OTHERS[seed], language))
+def _unread(seed: str) -> Iterator[str]:
+    yield f"**Seed {seed}** {OTHERS[seed]}."
     script = COMMANDS / seed / "command.sh"
     if script.exists():
         backend = recipe_from(str(script)).arms[CONTROL].document["backend"]
-        yield said(PAGE, "`rlx init --from` says so of it: `{backend}`.", language).format(backend=json.dumps(backend))
+        yield f"`rlx init --from` says so of it: `{json.dumps(backend)}`."
 
 
 def differences(seed: str) -> dict[str, tuple[Any, Any]]:

@@ -2,7 +2,7 @@
 
 python -m benchmarks.signatures               print the tables; exit 1 for a miss or a false alarm
 python -m benchmarks.signatures LOG…          also these, as logs of runs without a fault
-python -m benchmarks.signatures --write       put the tables into docs/diagnosis.md, and into docs/zh/diagnosis.md
+python -m benchmarks.signatures --write       put the tables into docs/diagnosis.md, and docs/dev/signatures.md
 python -m benchmarks.signatures --check       exit 1 where one of them has other ones
 """
 
@@ -23,6 +23,7 @@ from rlx.runs.judging.diagnosed import diagnose_log
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "tests" / "cases"
 PAGE = "diagnosis"
+TOTALS = "dev/signatures"
 # What is wrong in logs that were recorded for other tests.
 IN_OTHER_CASES = {
     "failed-missing-data": ["RLX870"],
@@ -62,20 +63,18 @@ def main(arguments: Sequence[str]) -> int:
             f"wrong: {one.log}: wanted {', '.join(one.wanted) or 'nothing'}, found {', '.join(one.found) or 'nothing'}"
         )
     if not {"--write", "--check"} & {*arguments}:
-        print("\n\n".join([log_table(checked, "en"), totals(checked, samples, "en")]))
+        print("\n\n".join(tables(checked, samples).values()))
         return int(bool(wrong))
-    stale = out_of_date(PAGE, lambda language: tables(checked, samples, language), write="--write" in arguments)
+    write = "--write" in arguments
+    stale = out_of_date(PAGE, lambda language: {"signatures": signature_table(language)}, write=write)
+    stale += out_of_date(TOTALS, lambda _: tables(checked, samples), write=write)
     for path in stale:
         print(f"{path} is not up to date: python -m benchmarks.signatures --write")
     return int(bool(wrong or stale))
 
 
-def tables(checked: Sequence[Checked], samples: Sequence[Checked], language: str) -> dict[str, str]:
-    return {
-        "signatures": signature_table(language),
-        "logs": log_table(checked, language),
-        "totals": totals(checked, samples, language),
-    }
+def tables(checked: Sequence[Checked], samples: Sequence[Checked]) -> dict[str, str]:
+    return {"logs": log_table(checked), "totals": totals(checked, samples)}
 
 
 def check_cases() -> Iterator[Checked]:
@@ -135,9 +134,9 @@ def _kind(each: Signature) -> str:
     return "" if each.kind is Kind.CAUSE else f"*{each.kind.value}:* "
 
 
-def log_table(checked: Sequence[Checked], language: str) -> str:
+def log_table(checked: Sequence[Checked]) -> str:
     rows = (row(one.log, *map(_listed, (one.wanted, one.found, one.missed, one.false))) for one in checked)
-    head = _head(("log", "is in it", "found", "missed", "false alarm"), language)
+    head = row("log", "is in it", "found", "missed", "false alarm")
     return "\n".join([head, "|---|---|---|---|---|", *rows])
 
 
@@ -145,16 +144,16 @@ def _listed(found: Sequence[str]) -> str:
     return ", ".join(found) or "–"
 
 
-def totals(checked: Sequence[Checked], samples: Sequence[Checked], language: str) -> str:
+def totals(checked: Sequence[Checked], samples: Sequence[Checked]) -> str:
     known = [one for one in samples if one.wanted]
     parts = {
-        said(PAGE, "{all} signatures, their samples", language).format(all=len(signatures())): known,
-        said(PAGE, "lines that look like them", language): [one for one in samples if not one.wanted],
-        said(PAGE, "logs with a fault, cause first", language): [one for one in checked if one.wanted],
-        said(PAGE, "logs without a fault", language): [one for one in checked if not one.wanted],
+        f"{len(signatures())} signatures, their samples": known,
+        "lines that look like them": [one for one in samples if not one.wanted],
+        "logs with a fault, cause first": [one for one in checked if one.wanted],
+        "logs without a fault": [one for one in checked if not one.wanted],
     }
     rows = (_count(what, of_it) for what, of_it in parts.items())
-    return "\n".join([_head(("what", "right", "wrong"), language), "|---|---|---|", *rows])
+    return "\n".join([row("what", "right", "wrong"), "|---|---|---|", *rows])
 
 
 def _count(what: str, checked: Sequence[Checked]) -> str:

@@ -1,4 +1,4 @@
-"""The memory of public runs on NPUs, as measured, against the estimate: docs/memory.md has the same table."""
+"""The memory of public runs on NPUs, as measured, against the estimate: docs/dev/memory-model.md has the same table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conftest import CASES
 
 FOLDER = CASES / "memory"
 ROWS = list(csv.DictReader((FOLDER / "figures.csv").read_text(encoding="utf-8").splitlines()))
-PAGE = Path(__file__).parents[2] / "docs/memory.md"
+PAGE = Path(__file__).parents[2] / "docs/dev/memory-model.md"
 
 
 def estimated(case: str) -> Estimate:

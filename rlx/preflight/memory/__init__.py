@@ -1,4 +1,4 @@
-"""Estimate the memory a device needs in each phase of a step, from typical to longest: docs/memory.md."""
+"""Estimate the memory a device needs in each phase of a step, from typical to longest: docs/dev/memory-model.md."""
 
 from rlx.preflight.memory.activations import Span
 from rlx.preflight.memory.estimate import Estimate, Phase, estimate, span_text

@@ -25,7 +25,7 @@ WIDEST = 1.6
 
 # What torch does not count of the processes that train.
 _UNCOUNTED = frozenset({"runtime", "rollout"})
-# GiB of contexts and communication buffers of the processes on a device. Fitted: see docs/memory.md.
+# GiB of contexts and communication buffers of the processes on a device. Fitted: see docs/dev/memory-model.md.
 RUNTIME = Span(0.5, 1.5)
 # The share that padding, buckets and gaps between blocks add at most; nothing to the rollout's own.
 _PADDING = 0.05

@@ -18,7 +18,7 @@ NPU = Device(64, 60.97)
 _NPU_SHARE = NPU.capacity / NPU.size
 # vLLM's own, where the back-end says nothing.
 _BATCH, _SEQUENCES = 8192, 1024
-# The longest sample, as a multiple of a short one. Fitted: see docs/memory.md.
+# The longest sample, as a multiple of a short one. Fitted: see docs/dev/memory-model.md.
 _LONGEST = 8
 DTYPE_BYTES = {"fp32": 4, "float32": 4, "bf16": 2, "bfloat16": 2, "fp16": 2, "float16": 2}
 
