@@ -102,6 +102,12 @@ def test_a_learning_rate_that_is_overwritten_behind_its_metric(new_laptop: Calla
     assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX646"]), row
 
 
+def test_an_adapter_that_is_not_merged(new_laptop: Callable[[], Laptop]) -> None:
+    settings = {"model.lora": "{rank: 4, alpha: 8}", "train.lr": "2.0e-3", **plugged("adapter_that_is_not_merged")}
+    row = trained(new_laptop(), settings, code=14)
+    assert (row["verdict"]["status"], ids(row)) == ("invalid", ["RLX792", "RLX783"]), row
+
+
 def test_a_grader_that_accepts_empty_answers(new_laptop: Callable[[], Laptop]) -> None:
     """Its function is none that rlx replays, so that the answers warn and exclude nothing."""
     reward = {"reward.path": str(SABOTAGE / "reward_of_empty_answers.py")}
