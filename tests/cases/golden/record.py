@@ -68,7 +68,7 @@ def plan(arm: str, text: str) -> Any:
 
 
 def sealed(made: Any) -> Any:
-    """Return the plan as its version launches it: 0.1.0 had no seal, and 0.2 kept it in a module of its own."""
+    """Return the plan as its version launches it: 0.1.0 had no seal, and later ones kept it in a module of its own."""
     home = "rlx.plan.checked" if find_spec("rlx.plan.checked") else "rlx.plan.launch_plan"
     seal = getattr(import_module(home), "seal", None)
     return seal(made) if seal else made
