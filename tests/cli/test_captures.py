@@ -19,10 +19,7 @@ pytestmark = pytest.mark.slow
 PAGES = {"en": REPOSITORY / "docs/terminal.md", "zh": REPOSITORY / "docs/zh/terminal.md"}
 WIDTHS = (80, 120)
 SHOWN = {
-    "rlx --help": {
-        "en": "All commands: the common ones, then the others by subject.",
-        "zh": "全部命令：先是常用命令，其余按主题排列。",
-    },
+    "rlx --help": {"en": "All commands, in the order of a typical workflow.", "zh": "所有命令，按典型的工作流程排列。"},
     "rlx status -a": {
         "en": "Every run. Narrow terminals lose the least important columns, never a name.",
         "zh": "全部运行。终端较窄时省去最不重要的列，名称从不省略。",
@@ -36,8 +33,8 @@ SHOWN = {
         "zh": "三个以内的指标逐步列出，更多时每个指标一行。",
     },
     "rlx compare honest-baseline-s1 honest-aqn-s1": {
-        "en": "What may be said of two runs.",
-        "zh": "关于两个运行可以说什么。",
+        "en": "What the data of two runs supports.",
+        "zh": "两次运行的数据支持什么结论。",
     },
     "rlx compare no-noise-baseline-s1 no-noise-aqn-s1": {
         "en": "No noise ever was in this arm: its numbers are excluded.",
@@ -51,7 +48,7 @@ SHOWN = {
 }
 HEADS = {
     "en": """\
-# What it looks like
+# Command output
 
 The runs are those of `rlx demo`. Each command is shown on a terminal of 80 and of 120 columns, without its colours;
 `tests/cli/test_captures.py` holds this page to what the commands print.

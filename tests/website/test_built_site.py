@@ -48,7 +48,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_no_link_is_dead_and_nothing_comes_from_outside(site: Path) -> None:
     pages = {file: Page(file) for file in site.rglob("*.html") if file.name not in ("404.html", "report.html")}
-    assert len(pages) > 80
+    assert len(pages) > 70
     dead = [f"{file.relative_to(site)}: {link}" for file, page in pages.items() for link in _dead(file, page, pages)]
     assert not dead
     assert not [one for page in pages.values() for one in page.loaded if urlsplit(one).netloc]

@@ -12,7 +12,7 @@ from rlx.api.explaining import explain_all
 from tests.cli.test_help import LEAVES
 from website.build import joined, lay_out, settings
 from website.navigation import generated, placed, sections
-from website.pages import LANGUAGES, written
+from website.pages import DOCS, LANGUAGES, written
 from website.reference import page
 
 
@@ -59,6 +59,13 @@ def test_its_settings_name_pages_that_are_laid_out(language: str, tmp_path: Path
 def _pages(part: dict[str, object]) -> list[str]:
     (inside,) = part.values()
     return [inside] if isinstance(inside, str) else [name for one in inside for name in _pages(one)]  # type: ignore[attr-defined]
+
+
+def test_the_pages_for_contributors_stay_within_their_budget() -> None:
+    """At most 15,000 words, without the tables that code writes into them."""
+    made = re.compile(r"<!-- ([\w ]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
+    words = [made.sub("", page.read_text(encoding="utf-8")).split() for page in (DOCS / "dev").glob("*.md")]
+    assert 5_000 < sum(map(len, words)) <= 15_000
 
 
 def test_lines_of_chinese_are_joined_without_a_blank() -> None:
