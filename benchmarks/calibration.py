@@ -5,8 +5,8 @@
 False alarms of 5 % tests, coverage of 95 % intervals with and without a true difference, and how often a difference
 is found that is said to be seen with 80 % power. Every number comes from the functions that rlx ships. Exits with 1
 where, without a difference, false alarms are more frequent than 6 %, or an interval covers less than 94 %, beyond
-twice the error of the simulation. The one exception is marked as known: arms with unequal spreads with unequal numbers of
-seeds, or two, of which `rlx compare` warns (RLX911). What is cautious (below 4 %, above 96.5 %) is marked, too, and
+twice the error of the simulation. The one exception is marked as known: arms with unequal spreads with unequal numbers
+of seeds, or two, of which `rlx compare` warns (RLX911). What is cautious (below 4 %, above 96.5 %) is marked, too, and
 intervals that are too short for a true difference. Then few items (`few_items.py`), the tests of registered
 questions, and four ways of choosing (`registered.py`); the known exception there is Dunnett's test where the arms
 spread unlike each other.
