@@ -31,8 +31,9 @@ STEPS = (10, 20, 50, 100, 200, 500)
 BUDGET = 0.001
 _DISHONEST = ("never", "one_step_late", "raised_and_flat")
 HEAD = (
-    "| floor, schedule, steps | correct: contradictions | agrees | never: contradictions | agrees | one step late: "
-    "contradictions | agrees | raised, flat over sigma: dissents | agrees |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    "| floor, schedule, steps | correct: contradictions | agrees | never: contradictions | agrees "
+    "| one step late: contradictions | agrees | raised, flat over sigma: dissents | agrees |\n"
+    "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
 )
 
 

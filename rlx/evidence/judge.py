@@ -35,6 +35,8 @@ from rlx.plan.verdict_rules import RULES, is_made
 
 _ORDER = tuple(VerdictStatus)
 _SINGLE_ARM = "main"
+# Greedy answers that do not change, beside weights that do not change or do not arrive, which is why.
+_FOLLOWS = {"RLX783": {"RLX790", "RLX792"}}
 
 
 def judge(
@@ -82,8 +84,13 @@ def judge(
 
 
 def _ordered(charges: Iterable[Charge], rules: int) -> list[Charge]:
-    """Return what rules of that version charge, the worst first; of one weight, causes before their consequences."""
-    return sorted((charge for charge in charges if is_made(charge.finding.id, rules)), key=_weight)
+    """Return what rules of that version charge, the worst first; of one weight, causes before their consequences.
+
+    What follows from another finding alone is left out beside it.
+    """
+    made = [charge for charge in charges if is_made(charge.finding.id, rules)]
+    ids = {charge.finding.id for charge in made}
+    return sorted((charge for charge in made if not _FOLLOWS.get(charge.finding.id, set()) & ids), key=_weight)
 
 
 def _weight(charge: Charge) -> tuple[int, bool]:

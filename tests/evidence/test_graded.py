@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rlx.evidence import Evidence, read_evidence
+from rlx.evidence import Evidence, judge, read_evidence
 from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.charges import graded, training_as_validation
 from rlx.evidence.charges.check_input import Basis, CheckInput
@@ -21,8 +21,9 @@ from rlx.evidence.reading.kept_answers import AnswersParser
 from rlx.evidence.traces import Setup
 from rlx.evidence.verdict import Charge, VerdictStatus
 from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
-from rlx.plan import Expectations, RunState, Severity
+from rlx.plan import Expectations, RunState, Severity, WeightPromise
 from tests.conftest import CASES
+from tests.evidence.test_recorded_weights import engine, trainer
 
 Rows = dict[int, list[dict[str, Any]]]
 Edit = Callable[[Rows], None]
@@ -232,6 +233,21 @@ def test_answers_of_all_validations_that_stay_the_same(tmp_path: Path) -> None:
     rows[20][7]["output"] = "no"
     scored(rows[20][7], 0.0)
     assert charges(tmp_path, rows) == []
+
+
+@pytest.mark.parametrize(("versions", "expected"), [((0,) * 21, {"RLX792"}), (range(21), {"RLX783"})])
+def test_answers_follow_from_weights_that_never_arrive(
+    versions: Sequence[int], expected: set[str], tmp_path: Path
+) -> None:
+    """The cause is named alone; where the weights arrive, the answers are."""
+    rows = recorded()
+    for step in rows:
+        rows[step] = [dict(row, step=step, uid=str(uuid.uuid4())) for row in reversed(rows[0])]
+    charges(tmp_path, rows)
+    evidence = replace(read_evidence([tmp_path]), backend="verl", weights=(trainer(range(21)), engine(versions)))
+    promised = replace(EXPECTED, weights=WeightPromise(1, 1))
+    verdict = judge(evidence, promised, RunState.FINISHED, arm="main", setup=FILE)
+    assert {"RLX783", "RLX792"} & {finding.id for finding in verdict.findings} == expected
 
 
 def test_answers_that_stay_the_same_over_few_steps(tmp_path: Path) -> None:
