@@ -56,16 +56,16 @@ def invoke(*arguments: str, code: int = 0, stdin: str | None = None) -> Result:
 
 def test_what_follows_the_training_is_shown_in_words(tmp_path: Path, wording: SnapshotAssertion) -> None:
     post = {"rows": "/data/held-out.parquet", "row_count": 1319, "n": 4, "temperature": 0.6}
-    text = invoke(written(tmp_path, CPU, {"train": {"save_every": 116}, "eval": {"post": post}})).stdout
+    text = invoke(written(tmp_path, CPU, {"train": {"save_every": 116}, "eval": {"post": post}}), "-v").stdout
     (part,) = [part for part in re.split(r"\n(?=\S)", text) if "1,319" in part]
     assert all(fact in part for fact in ("/data/held-out.parquet", "0.6", "gsm8k"))
     assert part == wording
     assert "1319 validation items, 4 samples each; metric val-core/post/acc/mean@4" in text
-    assert part.splitlines()[0] not in invoke(written(tmp_path, CPU)).stdout.splitlines()
+    assert part.splitlines()[0] not in invoke(written(tmp_path, CPU), "-v").stdout.splitlines()
 
 
 def test_every_arm_is_shown_in_words(recipe: str) -> None:
-    text = invoke(recipe).stdout
+    text = invoke(recipe, "-v").stdout
     assert text.count("\nexpectations\n") == 2
     for line in (
         "base-baseline-s1: verl 0.9.1, 1 × cpu",
@@ -99,7 +99,7 @@ def test_norm_weights_of_a_model_on_this_machine_are_looked_at(tmp_path: Path, m
     save_file({"norm.weight": torch.tensor([60.0, 61.0])}, tmp_path / "model/model.safetensors")
     noise = {"arms": {"baseline": {}, "aqn": {"aqn": AQN}}, "control": "baseline"}
     recipe = written(tmp_path, CPU, noise, {"model": {"path": str(tmp_path / model), "dtype": "bfloat16"}})
-    assert words in invoke(recipe, "--arm", "aqn").stdout
+    assert words in invoke(recipe, "--arm", "aqn", "-v").stdout
 
 
 def test_the_value_of_a_secret_never_shows(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_the_value_of_a_secret_never_shows(recipe: str, monkeypatch: pytest.Monk
 
 
 def test_one_arm_with_seeds_and_changes(recipe: str) -> None:
-    text = invoke(recipe, "--arm", "aqn", "--seed", "3", "--seed", "4", "--set", "eval.every=50").stdout
+    text = invoke(recipe, "--arm", "aqn", "--seed", "3", "--seed", "4", "--set", "eval.every=50", "-v").stdout
     assert "base-aqn-s3: " in text
     assert "base-aqn-s4: " in text
     assert "baseline" not in text.replace("control", "")
@@ -193,4 +193,4 @@ def test_an_unknown_host_is_refused(recipe: str) -> None:
     ],
 )
 def test_validations_in_words(every: int | None, rows: int | None, words: str, tmp_path: Path) -> None:
-    assert words in invoke(written(tmp_path, {"eval": {"every": every}, "data": {"train_rows": rows}})).stdout
+    assert words in invoke(written(tmp_path, {"eval": {"every": every}, "data": {"train_rows": rows}}), "-v").stdout
