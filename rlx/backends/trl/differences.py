@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rlx.compare.difference_areas import Area, Patterns
 from rlx.compare.evaluation_conditions import Condition, Conditions
+from rlx.plan.run_dir import PAYLOAD_DIR
 
 FACTS: Patterns = {Area.CODE: ("package trl",)}
 OVERRIDES: Patterns = {
@@ -26,7 +27,7 @@ CONDITIONS: Conditions = {
     Condition.TEMPLATE: ("chat_template_kwargs*",),
 }
 
-RENDERED = ("payload/trl.json",)
+RENDERED = (f"{PAYLOAD_DIR}/trl.json",)
 SET_BY = {
     "max_steps": ("train.steps", "train.epochs", "train.batch_size", "data.train_rows"),
     "seed": ("seed",),

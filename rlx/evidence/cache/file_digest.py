@@ -88,7 +88,7 @@ def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
     files = (
         *folder.glob("evidence/**/*.py"),
         *folder.glob("plan/*.py"),
-        *folder.glob("payload/*.py"),
+        *Path(answer_summary.__file__).parent.glob("*.py"),
         *grammars.sources(),
     )
     return [_stat(path) for path in sorted(files)]
