@@ -22,7 +22,7 @@ def test_few_replications_give_the_whole_table() -> None:
     shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     assert shown.stderr == ""
     assert shown.stdout.count("### ") == 7 + 1 + 8
-    old = shown.stdout.partition("### One run an arm, mean@1, no outputs, few items")[0].splitlines()
+    old = shown.stdout.partition("### One run per arm, mean@1, no outputs, few items")[0].splitlines()
     rows = [line.split("|")[2:6] for line in old if line.startswith("| n =") or " seeds, " in line]
     assert len(rows) == 24 + 24 + 24 + 12 + 24 + 30 + 24
     alarms, coverage = ([float(SHARE.search(row[i])[1]) for row in rows if row[i].strip()] for i in (0, 1))  # type: ignore[index]
@@ -42,7 +42,7 @@ def test_a_test_that_errs_breaks_the_budget() -> None:
 def test_what_compare_warns_of_is_marked_and_breaks_nothing() -> None:
     assert Line("", 20_000, 0.09, 0.91, warned=True).notes == ["errs, known"]
     assert Line("", 20_000, 0.05, 0.95, warned=True).notes == []
-    command = [sys.executable, "benchmarks/calibration.py", "--replications", "4000", "--only", "unlike spread"]
+    command = [sys.executable, "benchmarks/calibration.py", "--replications", "4000", "--only", "unequal spread"]
     shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")
     known = [line.split(",")[0] for line in shown.stdout.splitlines() if "known" in line]
     assert shown.returncode == 0
