@@ -39,13 +39,14 @@ test: .venv/.ready rig
 test-contracts: .venv/.ready
 	@$(RUN_GROUPS) contracts
 
-# Before each commit: what starts no run, no Ray and no training, and loads no engine.
+# Before each commit: what starts no run, no Ray and no training, loads no engine and is no `long` test.
 check: .venv/.ready
 	@echo "lint and the quick tests side by side; each shows its output when it ends"
-	@$(MAKE) --no-print-directory --output-sync=target -j2 lint test-quick
+	@$(MAKE) --no-print-directory --output-sync=target -j2 lint test-quick MARKS='not long'
 
+MARKS ?=
 test-quick: .venv/.ready
-	@$(RUN_GROUPS) quick
+	@$(RUN_GROUPS) quick -m '$(MARKS)'
 
 # Everything, or the groups named: make test-all GROUPS="hosts slurm". The trainings with the real vLLM and with TRL have an
 # environment of their own.

@@ -1,6 +1,6 @@
 """Run groups of tests one after the other, each as one pytest, and print a line for each at the end.
 
-    python -m tests.run_groups [GROUP …] [--seed N] [--until SECONDS] [--times N --beside N]
+    python -m tests.run_groups [GROUP …] [--seed N] [-m MARKS] [--until SECONDS] [--times N --beside N]
 
 Without names, all groups of tests/groups.toml but `contracts`, whose tests are in the others too. Exit code 1 if a
 group failed.
@@ -30,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("groups", nargs="*", metavar="GROUP")
     parser.add_argument("--seed", help="that of an earlier run, as it printed it: the same order again")
+    parser.add_argument("-m", default="", metavar="MARKS", help="only tests with these marks, as pytest reads them")
     parser.add_argument("--until", type=float, metavar="SECONDS")
     parser.add_argument("--times", type=int, default=1)
     parser.add_argument("--beside", type=int, default=0)
@@ -44,7 +45,7 @@ def main() -> int:
             lines.append(f"{group:12} not run: {why}")
             continue
         with _computing(options.beside):
-            lines += [_run(group, options.seed) for _ in range(options.times)]
+            lines += [_run(group, options.m, options.seed) for _ in range(options.times)]
     print("", *lines, sep="\n")
     return int(any(" failed" in line for line in lines))
 
@@ -61,13 +62,24 @@ def _why_not(group: str, left_s: float | None) -> str:
     return "" if row["seconds"] <= left_s else f"takes {row['seconds']} s, and {left_s:.0f} s are left"
 
 
-def _run(group: str, seed: str | None) -> str:
+def _run(group: str, marks: str, seed: str | None) -> str:
     """Run the tests of one group and return the line about it. What shares a set-up stays in one process."""
     start = time.monotonic()
     workers = str(GROUPS[group]["workers"])
     order = [f"--randomly-seed={seed}"] if seed else []
     spread = ["--dist", "loadscope", "--no-loadscope-reorder", "-n", workers]
-    command = [sys.executable, "-m", "pytest", "--group", group, f"--durations={_SLOWEST}", *spread, *order]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "--group",
+        group,
+        "-m",
+        marks,
+        f"--durations={_SLOWEST}",
+        *spread,
+        *order,
+    ]
     code = subprocess.run(command, check=False).returncode
     result = f"failed (exit code {code})" if code else "passed"
     return f"{group:12} {result} in {time.monotonic() - start:.0f} s, load {os.getloadavg()[0]:.0f}"

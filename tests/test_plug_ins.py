@@ -62,6 +62,7 @@ def rlx(site: Path, tmp_path: Path) -> Rlx:
     return run
 
 
+@pytest.mark.long
 def test_the_log_of_a_back_end_of_another_distribution_is_read(rlx: Rlx, site: Path, tmp_path: Path) -> None:
     (tmp_path / "log").write_text(TOY_LOG, encoding="utf-8")
 
@@ -103,6 +104,7 @@ def test_a_row_of_findings_that_is_taken_costs_that_row(rlx: Rlx, site: Path) ->
     assert "mine" not in done.stdout and str(site / "plug/findings/host.toml") in warning
 
 
+@pytest.mark.long
 def test_a_tracker_of_another_distribution_is_written(rlx: Rlx, site: Path, tmp_path: Path) -> None:
     place_runs(CASES / "pairs/tiny-cpu")
     assert "rlx.trackers" in rlx("export", "baseline", "--to", "mine", code=2).stderr

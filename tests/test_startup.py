@@ -34,6 +34,7 @@ def test_quick_commands_import_nothing_heavy(arguments: tuple[str, ...]) -> None
     assert sorted(imported_by(*arguments) & UNWANTED) == []
 
 
+@pytest.mark.long
 def test_hosts_in_a_file_cost_status_nothing() -> None:
     user_file().parent.mkdir()
     user_file().write_text("hosts: {a3: {ssh: user@npu-host-1}}", encoding="utf-8")

@@ -64,6 +64,7 @@ def test_a_lost_or_unexplained_key_breaks_the_bounds() -> None:
     assert broken.lost == [lost] and not broken.explained and not broken.is_within_bounds
 
 
+@pytest.mark.long
 def test_what_differs_is_a_note_unless_a_path_must_be_filled_in(imported: tuple[Launch, ...]) -> None:
     for launch in imported:
         assert launch.imported is not None

@@ -19,6 +19,7 @@ def code() -> str:
     return "\n".join(re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.M | re.S))
 
 
+@pytest.mark.long
 def test_the_page_says_what_its_code_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

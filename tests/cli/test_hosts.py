@@ -175,6 +175,7 @@ def test_a_link_to_the_file_stays_one(tmp_path: Path) -> None:
     assert stat.S_IMODE(kept.stat().st_mode) == 0o640
 
 
+@pytest.mark.long
 def test_hosts_of_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
@@ -202,6 +203,7 @@ NAMES = st.from_regex(r"(?!RLX_)[A-Z_]{1,8}", fullmatch=True).filter(
 )
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(root=PATHS, scripts=st.lists(PATHS, max_size=3), env=st.dictionaries(NAMES, VALUES, max_size=3), name=NAMES)
 def test_what_was_added_is_shown(root: str, scripts: list[str], env: dict[str, str], name: str) -> None:

@@ -39,6 +39,7 @@ def arms(scene: str) -> tuple[str, str]:
     return f"{scene}-baseline-s1", f"{scene}-aqn-s1"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terminal", TERMINALS, ids=str)
 @pytest.mark.parametrize("scene", EXCLUDED)
 def test_a_terminal_of_any_kind_shows_the_mark(scene: str, terminal: dict[str, str]) -> None:
@@ -106,6 +107,7 @@ def test_a_value_that_never_changes_keeps_its_mark() -> None:
     assert honest and not any("(" in line for line in honest)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scene", [*EXCLUDED, "other-evaluation"])
 def test_cells_of_csv_are_numbers_and_the_mark_has_a_column(scene: str) -> None:
     rows = list(csv.DictReader(rlx("compare", *arms(scene), "--csv", code=14).stdout.splitlines()))

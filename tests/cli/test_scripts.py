@@ -87,6 +87,7 @@ def test_a_value_of_pythonunbuffered_that_the_user_sets_stays(tmp_path: Path) ->
     assert (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8") == "<>\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("text", "state", "found"),
     [
@@ -107,6 +108,7 @@ def test_noise_that_was_asked_for_and_never_came(tmp_path: Path) -> None:
     assert log.startswith("VERL_USE_EXTERNAL_MODULES=rlx_verl_hook\naqn.json\n")
 
 
+@pytest.mark.long
 def test_a_comparison_names_the_noise_around_the_script_and_another_script(tmp_path: Path) -> None:
     control = launched(script(tmp_path, TRAINING), "--arm", "control")
     noisy = launched(script(tmp_path, f"# another\n{TRAINING}"), "--arm", "aqn", "--aqn", NOISE)
@@ -150,6 +152,7 @@ def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None
     assert "RLX031" in rlx("launch", "--plan", str(plan), code=2).stderr
 
 
+@pytest.mark.long
 def test_a_secret_goes_there_and_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_KEY", "s3cret-s3cret")
     row = launched(script(tmp_path, 'echo "${#WANDB_KEY} $WANDB_KEY"'), "--secret", "WANDB_KEY")
@@ -169,6 +172,7 @@ def shown_values(text: str | bytes) -> list[str]:
     return [value for value in VALUES if value in (text if isinstance(text, str) else text.decode(errors="replace"))]
 
 
+@pytest.mark.long
 def test_the_secrets_in_a_script_are_not_shown_and_the_script_runs_unchanged(tmp_path: Path) -> None:
     file = script(tmp_path, f"{WITH_SECRETS}{TRAINING}")
     asked = ("launch", "--script", file, "--name", "mine", "--host", "local")

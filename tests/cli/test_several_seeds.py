@@ -26,6 +26,7 @@ def planned(*words: str) -> list[tuple[str, int]]:
     return [(plan["arm"], plan["seed"]) for plan in json.loads(done.stdout)["plans"]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -94,6 +95,7 @@ def test_lists_in_every_form(words: str, spelled: str) -> None:
     assert spelled_out(words.split(), [*PARAMS, hosts]) == spelled.split()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", ["--seed 1 3 baseline aqn", "baseline --seed 1 aqn --seed 3"])
 def test_the_seeds_of_a_comparison_stand_anywhere(words: str) -> None:
     place_runs(CASES / "six-runs")

@@ -17,6 +17,7 @@ from tests.conftest import REPOSITORY
 SHARE = re.compile(r"([\d.]+) %")
 
 
+@pytest.mark.long
 def test_few_replications_give_the_whole_table() -> None:
     command = [sys.executable, "benchmarks/calibration.py", "--replications", "20"]
     shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, encoding="utf-8")

@@ -182,6 +182,7 @@ def set_gaps(run: Path, gaps: Callable[[int, float], float]) -> None:
     log.write_text(re.sub(rf" - {re.escape(GAP)}:\S+", "", log.read_text(encoding="utf-8")), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_what_a_witness_of_the_run_contradicts_is_no_result_whatever_is_allowed(pair: dict[str, Path]) -> None:
     set_gaps(pair["aqn"], lambda step, gap: gap + (0.05 if step == 2 else 0.0))
     odd = json.loads(rlx("compare", "baseline", "aqn", "--json").stdout)["treatments"][0]

@@ -44,6 +44,7 @@ def shows_a_test(text: str, verdicts: list[str]) -> bool:
     return "p = " in text
 
 
+@pytest.mark.long
 def test_no_form_of_output_has_a_p_value_or_an_interval(pair: Pair, tmp_path: Path, wording: SnapshotAssertion) -> None:
     edit(pair["aqn"], declare("reward", function="partial_credit"))
     page = tmp_path / "page.html"

@@ -36,6 +36,7 @@ def three_seeds(runs_of: RunsOf) -> None:
     runs_of(*(replace(builder, seed=seed) for builder in (CONTROL, TREATMENT) for seed in (1, 2, 3)))
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("three_seeds")
 def test_seeds_that_were_left_out_stand_in_every_form(tmp_path: Path, wording: SnapshotAssertion) -> None:
     words = ("baseline", "fast", "--seed", "1", "3")

@@ -42,6 +42,7 @@ def test_few_items_are_held_exactly() -> None:
     assert line.mean_coverage > 0.95 and line.least_coverage > 0.92
 
 
+@pytest.mark.long
 def test_every_table_has_lines_and_marks_what_errs() -> None:
     found = {title: [str(line) for line in lines] for title, _, lines in tables(np.random.default_rng(1), 50)}
     assert len(found) == 8 and min(map(len, found.values())) == 4

@@ -52,11 +52,13 @@ def notes(code: int = 0) -> list[str]:
     return ids
 
 
+@pytest.mark.long
 def test_a_whole_launch_says_nothing() -> None:
     launched()
     assert notes() == []
 
 
+@pytest.mark.long
 def test_a_gap_in_the_positions_of_a_launch_is_named() -> None:
     launched()
     shutil.rmtree(directory("baseline", 2))
@@ -68,18 +70,21 @@ def test_a_gap_in_the_positions_of_a_launch_is_named() -> None:
     assert found[0] == "RLX934" and "RLX935" in found
 
 
+@pytest.mark.long
 def test_runs_launched_apart_are_named() -> None:
     launched(0, *RUNS[:5])
     launched(40, RUNS[5])
     assert notes() == ["RLX935"]
 
 
+@pytest.mark.long
 def test_runs_launched_before_the_registration_are_named() -> None:
     late = replace(ASKED, registered="2099-01-01T00:00:00Z")
     launched(0, *arm_of(CONTROL, SLOW, late), *arm_of(TREATMENT, FAST, late))
     assert notes() == ["RLX935"]
 
 
+@pytest.mark.long
 def test_the_same_question_under_another_name_is_named() -> None:
     launched()
     home = Path(os.environ["RLX_HOME"])
@@ -95,6 +100,7 @@ def test_the_same_question_under_another_name_is_named() -> None:
     assert judged["agrees"]
 
 
+@pytest.mark.long
 def test_a_run_whose_records_are_gone_has_failed_everywhere() -> None:
     launched()
     rlx("status", "-a")

@@ -79,6 +79,7 @@ def test_the_answer_comes_first_once_all_registered_runs_are_in(runs_of: RunsOf,
         assert answer_part(text).splitlines()[0].strip() in form and "Does a larger rate help?" in form
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("missing", ["not launched", "running"])
 def test_before_the_last_run_is_in_nothing_is_tested(runs_of: RunsOf, missing: str, wording: SnapshotAssertion) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST[:2]))
@@ -118,6 +119,7 @@ def test_a_registered_run_that_is_invalid_is_not_dropped(runs_of: RunsOf, wordin
     assert without["claim"] == found["claim"], "leaving the run out by hand changes no answer"
 
 
+@pytest.mark.long
 def test_removing_a_run_changes_no_answer_and_deleting_one_ends_it(runs_of: RunsOf, wording: SnapshotAssertion) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     before = answers(*NAMES)
@@ -166,6 +168,7 @@ def test_what_was_launched_beyond_the_registration_is_in_no_answer(runs_of: Runs
         assert all(run["why"] in form for run in left_out.values())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_launched", [False, True])
 def test_a_spare_takes_the_place_of_a_run_that_its_machine_ended(
     runs_of: RunsOf, is_launched: bool, wording: SnapshotAssertion
@@ -286,6 +289,7 @@ def test_runs_of_two_experiments_answer_neither(runs_of: RunsOf, wording: Snapsh
     assert json.loads(found.stdout)["contrasts"][0]["test"] is None, "both of which miss runs"
 
 
+@pytest.mark.long
 def test_a_report_begins_with_the_answer(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     rlx("report", "-o", "report.html")

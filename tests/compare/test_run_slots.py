@@ -164,6 +164,7 @@ def test_whoever_launches_more_makes_no_run_give_way(
         before = now
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(RUNS, PAIRINGS, st.integers(0, 3))
 def test_a_failure_is_worth_as_much_as_a_result(

@@ -121,6 +121,7 @@ def test_the_runs_of_one_system_must_be_alike() -> None:
     assert "RLX907" in {finding.id for finding in found.errors}
 
 
+@pytest.mark.long
 def test_the_command_says_it_in_every_form(runs_of: RunsOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     one = RunBuilder(arm="baseline", series={0: 0.1, 6: 0.6}, planned_rows=100, recipe=RECIPE)
@@ -155,6 +156,7 @@ OTHER = {**RECIPE, "model": {"path": "/m/b", "dtype": "bfloat16"}}
 MODEL = RunBuilder(arm="b", planned_rows=100, recipe=OTHER, treatment=("model.path",))
 
 
+@pytest.mark.long
 def test_an_experiment_of_systems_is_compared_so_without_the_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def take_in(*more: str) -> None:
         rlx("import", str(CASES / f"logs/{log}/log"), "--name", "old", "--arm", arm, *more)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("more", [("--val-size", "100"), ()], ids=["tested", "values alone"])
 def test_unverified_runs_end_with_14_unless_they_are_allowed(more: tuple[str, ...]) -> None:
     take_in(*more)
@@ -115,6 +116,7 @@ def test_values_of_valid_runs_may_be_reported_without_a_test(control_builder: Bu
     assert comparison.outcome() is ExitCode.OK
 
 
+@pytest.mark.long
 def test_what_else_speaks_against_a_comparison_is_not_allowed(runs_of: RunsOf) -> None:
     runs_of(CONTROL, SILENT)
     runs_of(TREATMENT, finished=False)
@@ -140,6 +142,7 @@ def test_values_whose_test_is_withheld_are_not_reported_yet(control: JudgedRun, 
     assert found.outcome() is ExitCode.NOT_FINISHED
 
 
+@pytest.mark.long
 def test_runs_of_a_registered_experiment_that_is_complete_may_be_reported(runs_of: RunsOf) -> None:
     runs_of(*arm_of(CONTROL, SLOW), *arm_of(TREATMENT, FAST))
     for command in ("compare", "report"):

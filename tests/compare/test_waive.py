@@ -56,6 +56,7 @@ def test_a_waived_finding_no_longer_makes_a_run_unverified(doubted: None) -> Non
     rlx("compare", "baseline", "fast")
 
 
+@pytest.mark.long
 def test_every_output_shows_it(doubted: None) -> None:
     rlx("waive", "fast", ROWS, "--because", BECAUSE, "--by", "Ada")
     for command in (

@@ -95,6 +95,7 @@ PLAIN = VALUES.filter(lambda value: re.search(r"\$|\\[rxuU]", repr(value)) is No
 PATHS = st.sampled_from(["actor.optim.lr", "actor.dtype", "actor.maps", "actor.new", "data.files", "data.deep.new"])
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=30)
 @given(words=st.lists(st.tuples(PATHS, PLAIN), min_size=1, max_size=5))
 def test_any_values_that_rlx_writes_are_composed_as_planned(configs: Path, words: list[tuple[str, object]]) -> None:

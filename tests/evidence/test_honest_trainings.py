@@ -38,6 +38,7 @@ def judged() -> dict[str, tuple[Verdict, int]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bundle", BUNDLES, ids=name_of)
 def test_the_verdict_is_the_expected_one(bundle: Path) -> None:
     expected = json.loads(bundle.with_name(f"{name_of(bundle)}.json").read_text(encoding="utf-8"))

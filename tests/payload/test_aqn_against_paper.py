@@ -151,6 +151,7 @@ class TestManySyncs:
         noise.restore()
         assert moved(model, clean) == {"adapter.weight"}
 
+    @pytest.mark.long
     def test_that_replace_some_weights_keep_the_new_ones(self, tmp_path: Path) -> None:
         model, noise = dense(), injector(tmp_path)
         clean = weights(model)

@@ -83,6 +83,7 @@ def test_a_machine_with_nothing_but_busybox(tmp_path: Path) -> None:
     assert side.of("docker")["problem"] == "missing"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "program",
     ["exec sleep 60", "trap '' TERM HUP INT; while :; do sleep 1; done", "sleep 60 & wait"],

@@ -66,6 +66,7 @@ def test_a_recipe_whose_files_are_not_there(tmp_path: Path) -> None:
     assert len(errors) == 3 and all(str(tmp_path) in message for message in errors)
 
 
+@pytest.mark.long
 def test_rows_and_columns_of_real_data(tmp_path: Path, wording: SnapshotAssertion) -> None:
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet

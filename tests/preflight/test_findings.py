@@ -415,6 +415,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, str]:
     return probe, text[:start] + draw(st.text(max_size=20)) + text[end:]
 
 
+@pytest.mark.long
 @given(damaged() | st.tuples(st.sampled_from(sorted(PROBES)), st.text()))
 @settings(max_examples=300, deadline=None)
 def test_no_output_is_an_error_of_rlx(output: tuple[str, str]) -> None:

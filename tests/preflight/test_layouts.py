@@ -40,6 +40,7 @@ def listed(*arguments: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from([shape.name for shape in known_architectures()]),

@@ -56,6 +56,7 @@ def found(asked: Wanted) -> list[Finding]:
     return [finding for finding in findings if finding.id in ("RLX023", "RLX024")]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("form", "words"), [("parquet", ""), ("jsonl", " Think first.")])
 @pytest.mark.parametrize(("shared", "severity"), [(0, None), (1, Severity.WARNING), (8, Severity.ERROR)])
 def test_the_share_decides(tmp_path: Path, shared: int, severity: Severity | None, form: str, words: str) -> None:
@@ -73,6 +74,7 @@ def test_what_a_recipe_accepts_is_not_measured(tmp_path: Path) -> None:
     assert asked.pairs == () and found(asked) == []
 
 
+@pytest.mark.long
 def test_files_that_cannot_be_read_or_are_not_there(tmp_path: Path) -> None:
     torn = tmp_path / "torn.parquet"
     torn.write_bytes(b"PAR1 and no more")
@@ -91,6 +93,7 @@ def test_a_python_without_pyarrow(tmp_path: Path) -> None:
     assert finding.id == "RLX023" and "pyarrow" in finding.message
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seconds", "rows", "why"), [(20, 50, "50 rows"), (1, 10**9, "1 s")])
 def test_much_is_not_measured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: int, rows: int, why: str

@@ -69,6 +69,7 @@ for path in sys.argv[1:]:
 """
 
 
+@pytest.mark.long
 def test_hostile_files_cost_neither_time_nor_memory(tmp_path: Path) -> None:
     for name, text in HOSTILE.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

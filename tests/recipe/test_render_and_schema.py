@@ -49,6 +49,7 @@ def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("render") / "recipe.yaml"
 
 
+@pytest.mark.long
 @settings(deadline=None)
 @given(value=VALUES, text=st.text(st.characters(blacklist_categories=("Cc", "Cs")), max_size=20))
 def test_reads_back_as_the_same_recipe(scratch: Path, value: Any, text: str) -> None:

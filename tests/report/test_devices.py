@@ -75,6 +75,7 @@ def test_a_damaged_file_says_nothing_and_breaks_nothing(pair: dict[str, Path], l
     assert device_use(read_run_usage(attempts), read_evidence(attempts)) is None
 
 
+@pytest.mark.long
 def test_page_and_comparison_show_it_beside_the_estimate_and_judge_nothing_by_it(
     pair: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -186,6 +186,7 @@ def test_it_can_be_photographed(chromium: Browser, arms: Path, tmp_path: Path, w
     assert struct.unpack(">I", content[16:20]) == (width,)
 
 
+@pytest.mark.long
 def test_the_svg_file_shows_itself(chromium: Browser, tmp_path: Path) -> None:
     report = three_arms()
     assert report.comparison is not None

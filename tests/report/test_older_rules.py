@@ -90,6 +90,7 @@ def test_a_bundle_and_its_verdicts_name_the_rules(bundle: Path) -> None:
     assert found.agrees and not found.objections and found.rules == RULES
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_number", [True, False])
 def test_older_rules_judge_as_they_did(older: Path, has_number: bool, wording: SnapshotAssertion) -> None:
     """What it claims follows from the evidence by the rules of then; the newer check stands beside it."""
@@ -147,6 +148,7 @@ def rlx_judge_text(found: JudgedBundle) -> str:
     return "\n".join(judged_lines(found))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "row"),
     [

@@ -191,6 +191,7 @@ def test_what_others_wrote_is_text() -> None:
 METRIC = "val-core/gsm8k/acc/mean@1"
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_leaves_the_page_whole(text: str) -> None:

@@ -49,6 +49,7 @@ def own(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.skipif(missing, reason=f"{name} is not installed"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tracker", [*map(own, TRACKERS)])
 def test_what_was_written_is_what_was_logged(tracker: str, tmp_path: Path, pair: None) -> None:
     answer = json.loads(rlx("export", "--to", tracker, "--out", "out", "--json", timeout_s=120).stdout)

@@ -81,6 +81,7 @@ def test_many_lines_alike_are_counted_and_told_once() -> None:
     assert (warning.id, warning.line, warning.times) == ("RLX839", 1, 5000)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fill", [b"x", b"Training Progress: 3/29 \r"])
 def test_a_huge_line_is_cut_and_what_follows_is_found(fill: bytes) -> None:
     cause = explain(fill * (8_000_000 // len(fill)) + b"\n" + OOM + b"\n").cause

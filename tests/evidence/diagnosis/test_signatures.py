@@ -44,6 +44,7 @@ def test_the_search_finds_what_the_row_knows(row: Signature) -> None:
         assert searched.returncode == 0 and row.knows(clean(line)[1])
 
 
+@pytest.mark.long
 def test_all_signatures_against_all_logs() -> None:
     """No miss, no false alarm, no wrong cause; and the page says so, in both languages."""
     command = [sys.executable, "-m", "benchmarks.signatures", "--check"]
