@@ -1,4 +1,4 @@
-"""Entry point. `--version` answers before anything is imported: scripts ask it often."""
+"""Start the command line. `--version` is answered before anything is imported, since scripts ask for it often."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import sys
 
 
 def main() -> None:
+    """Run the command line that the process was given, and end the process with its exit code."""
     try:
         _main()
     except KeyboardInterrupt:
-        # Ctrl-C while the modules are loaded; `run` knows the rest.
+        # Ctrl-C while the modules are loaded; later ones are handled by `run`.
         sys.exit(130)
     except ImportError:
         if not (_warn_of_other_owners() or _tell_replaced_files()):
@@ -33,7 +34,7 @@ def _main() -> None:
 
 
 def _warn_of_other_owners() -> bool:
-    """Say whose files may have taken the place of ours; False if nobody's."""
+    """Warn of other distributions whose files may have replaced rlx's own; return whether there are any."""
     from rlx.other_owners import other_owners, warning_of
 
     owners = other_owners()
@@ -43,7 +44,7 @@ def _warn_of_other_owners() -> bool:
 
 
 def _tell_replaced_files() -> bool:
-    """Say which files of rlx are no longer those that were installed; False if all are."""
+    """Name the files of rlx that differ from those that were installed; return whether there are any."""
     from rlx.installed import replaced_files
 
     if not (replaced := replaced_files()):
@@ -54,10 +55,7 @@ def _tell_replaced_files() -> bool:
 
 
 def _collect_less_garbage() -> None:
-    """Collect garbage rarely, because imports leave none, and looking for it takes a tenth of a short command's time.
-
-    At the end of the process nobody has to look at all.
-    """
+    """Collect garbage rarely, and not at the end: imports leave none, and it costs a tenth of a short command."""
     import atexit
     import gc
 

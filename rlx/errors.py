@@ -1,4 +1,4 @@
-"""Define the errors that rlx raises on purpose, with their exit codes. Imports nothing: a leaf for every room.
+"""Define the errors that rlx raises on purpose, with their exit codes. Any package may import this module.
 
     RlxError              an expected error: message, hint, exit code
     ├── UsageError        wrong arguments or an invalid recipe (2)
@@ -13,7 +13,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The process exit codes of rlx; stable, listed in `rlx --help`."""
+    """List the exit codes of rlx. They are stable, and listed in `rlx --help`."""
 
     OK = 0
     ERROR = 1
@@ -31,7 +31,7 @@ class ExitCode(IntEnum):
 
 
 class RlxError(Exception):
-    """An error a user can cause or meet: what is wrong and where (`message`), and the fix (`hint`)."""
+    """Report an error that a user can cause or meet: what is wrong and where (`message`), and the fix (`hint`)."""
 
     exit_code: ExitCode = ExitCode.ERROR
 

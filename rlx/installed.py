@@ -1,6 +1,6 @@
-"""Say how this rlx was installed: how more of it is, by the same way, and which of its files are no longer its own.
+"""Tell how this rlx was installed: the command that adds an extra, and which of its files were replaced since.
 
-No index is asked for rlx by name: on a public one it may be anybody's.
+No index is asked for rlx by name: on a public one, it is another project.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _EXTRA = re.compile(r"""\s*;\s*extra\s*==\s*["']([\w-]+)["']\s*$""")
 
 
 def install_command(extra: str) -> str:
-    """Write the command that installs what an extra of rlx needs: a checkout by its path, else packages by name."""
+    """Return the command that installs an extra of rlx: from the checkout by its path, else its packages by name."""
     if folder := _checkout():
         return f"pip install -e '{folder}[{extra}]'"
     return "pip install " + " ".join(f"'{requirement}'" for requirement in _requirements(extra))
 
 
 def _checkout() -> str:
-    """The folder from which rlx was installed; "" for a wheel. Source: PEP 610, direct_url.json."""
+    """Return the folder from which rlx was installed; "" for a wheel. Source: PEP 610, direct_url.json."""
     try:
         origin = json.loads(metadata.distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
         return unquote(urlsplit(origin["url"]).path) if "dir_info" in origin else ""
@@ -45,7 +45,7 @@ def _requirements(extra: str) -> list[str]:
 
 
 def replaced_files() -> list[str]:
-    """Name the files of rlx that are gone, or other ones than were installed; none for a checkout.
+    """List the files of rlx that are missing or differ from those that were installed; none for a checkout.
 
     Source: RECORD of the installed distribution (PEP 376), whose digests are those of the files that pip wrote.
     """
@@ -58,7 +58,7 @@ def replaced_files() -> list[str]:
 
 
 def _digest(path: Path) -> str:
-    """The SHA-256 as RECORD writes it; "" for what cannot be read."""
+    """Return the SHA-256 as RECORD writes it; "" for an unreadable file."""
     try:
         digest = hashlib.sha256(path.read_bytes()).digest()
     except OSError:

@@ -1,8 +1,8 @@
-"""Read files of this machine, of which a recipe or an option says only the name: a leaf for every room.
+"""Read local files that a recipe or an option names, without trusting the name.
 
-A name may lead to a pipe that nobody writes to, a device without end, or more than memory holds. So only regular files
-are opened, and no more is read than the caller expects of such a file. Every refusal is an OSError whose `strerror`
-says why, so that callers word it as they word a file that is not there.
+It may lead to a pipe without a writer, an endless device, or more data than fits into memory. So only regular files are
+opened, and never more is read than the caller allows. Each refusal is an OSError whose `strerror` gives the reason, so
+that callers report it like a missing file. Any package may import this module.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Any, BinaryIO
 _MOST_PARTS = 1000
 _BETWEEN_NAMES = re.compile(r"[^\w.\s\\]")
 MOST_SOURCE = 200_000
-"""Bytes of Python source that is parsed: its tree takes up to 750 times as many (`[a,a,…]` with CPython 3.11)."""
+"""The largest Python source to be parsed, in bytes: its tree takes up to 750 times as many (`[a,a,…]` in 3.11)."""
 _MOST_VALUES = 2_000_000
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; a link counts as what it leads to. Raises OSError, for anything else, too."""
+    """Open a regular file for reading; links are followed. Raises OSError, also for anything but a regular file."""
     _check(_status(path))
-    # It may have become something else since: the second look is at what was opened, and no pipe is waited for.
+    # The file may have been replaced since: what was opened is checked again, and opening does not wait for a pipe.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         _check(os.fstat(descriptor))
@@ -40,13 +40,13 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """Read a regular file of at most `most` bytes. Raises OSError, for a larger one, too."""
+    """Read a regular file of at most `most` bytes. Raises OSError, also for a larger one."""
     with open_regular(path) as file:
         return bounded(file, most)
 
 
 def read_text(path: Path, most: int) -> str:
-    """Read a regular file of at most `most` bytes of UTF-8. Raises OSError, for other bytes, too."""
+    """Read a regular file of at most `most` bytes of UTF-8. Raises OSError, also for text in another encoding."""
     try:
         return read_bytes(path, most).decode("utf-8")
     except UnicodeDecodeError:
@@ -61,7 +61,7 @@ def read_stdin(most: int) -> bytes:
 
 
 def bounded(file: BinaryIO, most: int) -> bytes:
-    """Read the rest of a file. Raises OSError for more than `most` bytes: sizes may grow, and /proc says 0."""
+    """Read the rest of a file. Raises OSError for more than `most` bytes; /proc reports a size of 0."""
     data = file.read(most + 1)
     if len(data) > most:
         raise OSError(errno.EFBIG, f"is larger than {_size(most)}")
@@ -69,9 +69,9 @@ def bounded(file: BinaryIO, most: int) -> bytes:
 
 
 def parse_python(text: str, most: int = MOST_SOURCE) -> ast.Module:
-    """Parse source without running it. Raises ValueError with the reason, for source over `most` characters, too.
+    """Parse source without running it. Raises ValueError with the reason, also for more than `most` characters.
 
-    The parser copies what it has of a dotted name with each part: one of 9,000 parts takes 500 MB.
+    Dotted names are bounded too: the parser copies a name for each of its parts, so that 9,000 parts take 500 MB.
     """
     if len(text) > most:
         raise ValueError(f"is larger than {_size(most)}")
@@ -88,7 +88,7 @@ def parse_python(text: str, most: int = MOST_SOURCE) -> ast.Module:
 
 
 def parse_json(data: bytes | str) -> Any:
-    """Parse JSON. Raises ValueError with the reason, for more than two million values, too: each takes 60 bytes."""
+    """Parse JSON. Raises ValueError with the reason, also for more than two million values of 60 bytes each."""
     marks = (data.count(mark) for mark in ",[{") if isinstance(data, str) else (data.count(mark) for mark in b",[{")
     if sum(marks) > _MOST_VALUES:
         raise ValueError(f"holds more than {_MOST_VALUES:,} values")
@@ -99,7 +99,7 @@ def parse_json(data: bytes | str) -> Any:
 
 
 def is_folder(path: Path) -> bool:
-    """Tell whether there is such a folder; Path.is_dir raises for names that are too long."""
+    """Return whether there is such a folder; Path.is_dir raises an error for names that are too long."""
     try:
         return path.is_dir()
     except (OSError, ValueError):
@@ -107,10 +107,10 @@ def is_folder(path: Path) -> bool:
 
 
 def is_private(path: Path, folder: Path) -> bool:
-    """Tell whether a file, named from `folder`, is one that its owner keeps from others.
+    """Return whether a file, named from `folder`, is private to its owner. Links are followed.
 
-    So is what lies in a folder of a home that begins with a dot, unless `folder` is in there too, and what only its
-    owner and group may read, unless it lies below `folder`. Links are followed.
+    Private is what is in a folder of a home whose name begins with a dot, unless `folder` is in it too, and what only
+    its owner and group may read, unless it is below `folder`.
     """
     path, folder = path.resolve(), folder.resolve()
     for home in _homes():
@@ -121,18 +121,18 @@ def is_private(path: Path, folder: Path) -> bool:
 
 
 def is_outside(path: Path, folder: Path) -> bool:
-    """Tell whether a file lies outside a folder, links followed."""
+    """Return whether a file is outside of a folder, links followed."""
     return not path.resolve().is_relative_to(folder.resolve())
 
 
 def _dotted(path: Path, home: Path) -> str:
-    """`.ssh` for a file in it; "" for one that is in no such folder of the home."""
+    """Return the folder of the home that holds the file, if its name begins with a dot, such as `.ssh`; else ""."""
     first = path.relative_to(home).parts[:1] if path.is_relative_to(home) else ()
     return first[0] if first and first[0].startswith(".") else ""
 
 
 def _homes() -> set[Path]:
-    """Where this person is at home: HOME may be set otherwise, as with sudo."""
+    """List the homes of the user: HOME and the one in the password database, which differ under sudo."""
     homes = {Path(os.environ["HOME"])} if os.environ.get("HOME") else set()
     with suppress(KeyError):
         homes.add(Path(pwd.getpwuid(os.getuid()).pw_dir))

@@ -1,7 +1,7 @@
-"""Find other distributions whose files lie where the package and the command `rlx` do.
+"""Find other distributions that install files at the places of the package and the command `rlx`.
 
-pip lets one overwrite files of the other without a word, and removing one takes files of the other away. `rlx
---version` looks, and so does a command that cannot be imported any more: this imports next to nothing.
+pip overwrites files of one with those of the other without a warning, and removing one removes files of the other. `rlx
+--version` checks this, and so does a command that cannot be imported any more. So this module imports almost nothing.
 Source of the format: the RECORD of installed distributions, PEP 376 and PEP 627.
 """
 
@@ -10,21 +10,21 @@ from __future__ import annotations
 import os
 import sys
 
-# Named otherwise than package and command: on public indices `rlx` is somebody else's.
+# Not the name of the package and the command: on public indices, `rlx` is another project.
 DISTRIBUTION = "rlx-evidence"
 _SITES = ("site-packages", "dist-packages")
 _OURS = (b"\nrlx/", b"\n../../../bin/rlx,", b"\n../../bin/rlx,")
 
 
 def other_owners() -> list[str]:
-    """Name them, as `name version`, in the order of their names."""
+    """List the other distributions as `name version`, in the order of their names."""
     here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib takes longer
     folders = dict.fromkeys([here, *(path for path in sys.path if path.rstrip("/").endswith(_SITES))])
     return sorted({_shown(name) for folder in folders for name in _distributions(folder) if _owns(folder, name)})
 
 
 def warning_of(owners: list[str]) -> str:
-    """Say what that means, and the way out, in two lines."""
+    """Return the warning about other distributions, with its fix, in two lines."""
     names = " ".join(name.partition(" ")[0] for name in owners)
     return (
         f"rlx: warning: {', '.join(owners)} also brings a package or command rlx: files of one overwrite the other's\n"

@@ -1,8 +1,8 @@
-"""Find what other distributions add to rlx by entry points, and load it only where something asks for it.
+"""Find what other distributions add to rlx by entry points, and load it when it is needed.
 
-A leaf. An entry point `NAME = PACKAGE` of the group `rlx.backends` or `rlx.schedulers` adds a package with modules of
-fixed names, one of `rlx.trackers` a module. What is broken in one of them is an error of the command that needs it, and
-a warning of any other.
+An entry point `NAME = PACKAGE` of the group `rlx.backends` or `rlx.schedulers` adds a package with modules of fixed
+names, one of `rlx.trackers` a module. A broken one is an error for commands that need it, and a warning for all others.
+Any package may import this module.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def plug_ins(group: str) -> Mapping[str, str]:
 
 
 def load(group: str, name: str, wanted: str) -> ModuleType:
-    """Import a module of another distribution. Raises RlxError, with the name of the entry point, where that fails.
+    """Import a module of another distribution. Raises RlxError, with the name of the entry point, if that fails.
 
-    Raises ModuleNotFoundError where that very module is not there: some are optional.
+    Raises ModuleNotFoundError if the module itself is missing, since some are optional.
     """
     try:
         return import_module(wanted)
@@ -44,12 +44,12 @@ def load(group: str, name: str, wanted: str) -> ModuleType:
 
 
 def warn(name: str, problem: str) -> None:
-    """Remember what is wrong with a plug-in that this command does without."""
+    """Record the problem of a plug-in that this command does not need."""
     _WARNINGS.setdefault(name, problem)
 
 
 def warnings() -> tuple[str, ...]:
-    """List what is wrong with the plug-ins that this process did without, one line for each."""
+    """List the recorded problems of plug-ins, one line for each."""
     return tuple(_WARNINGS.values())
 
 
@@ -62,10 +62,10 @@ def _plug_ins(group: str) -> Mapping[str, str]:
 
 @cache
 def _is_mentioned() -> bool:
-    """Tell whether any distribution on the path has an entry point of rlx.
+    """Return whether any distribution on the path has an entry point of rlx.
 
-    importlib.metadata takes 40 ms to say so, as much as all else that `rlx status` does before it reads runs; the
-    files themselves take 3 ms.
+    The files are read directly: importlib.metadata needs 40 ms for this, as much as all that `rlx status` does before
+    it reads runs, and the files 3 ms.
     """
     return any(_mentions(Path(folder)) for folder in sys.path)
 

@@ -1,7 +1,7 @@
-"""Renamed keys of recipes: the old name is still read, a finding names it, and digests do not change.
+"""Translate renamed keys of recipes: the old name is still read, a finding names it, and digests do not change.
 
-A row is all that a rename takes beside the new name itself: recipes, `extends`, arms and `--set`, the recipes in plans
-and manifests of earlier versions, digests of registered experiments and the schema for editors go by this table.
+Beside the new name itself, a rename needs one row here. The table serves recipes, `extends`, arms and `--set`, recipes
+in plans and manifests of earlier versions, digests of registered experiments, and the schema for editors.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RenamedKey:
 
 
 RENAMED: tuple[RenamedKey, ...] = ()
-"""The oldest rename first: a key may be renamed again."""
+"""All renames, the oldest first, since a key may be renamed again."""
 
 
 def first_names(document: Mapping[str, Any]) -> dict[str, Any]:

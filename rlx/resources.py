@@ -1,4 +1,4 @@
-"""Finds the files that ride along with rlx: recipes, templates, payload. Works from a checkout and from a wheel."""
+"""Find the files that come with rlx (recipes, templates, payload), in a checkout and in an installed wheel."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def templates_folder() -> Path:
 
 
 def recorded_pair() -> Path:
-    """Two run directories of the recipe tiny-cpu, as verl left them: a control, and an arm with noise."""
+    """Return the folder with two recorded runs of the recipe tiny-cpu: the control, and an arm with noise."""
     return _shared_folder("tests") / "cases/pairs/probed"
 
 
 def payload_folder(backend: str = "") -> Path:
-    """Files that travel with a run: the common ones, or those of a back-end, by the name of its folder."""
+    """Return the folder of the files that are sent with a run: the common ones, or those of a back-end."""
     return _PACKAGE / "backends" / backend / "payload" if backend else _PACKAGE / "payload"
 
 
 def payload_below(package: Path) -> Path:
-    """The folder of what travels to hosts from a package, such as that of a scheduler."""
+    """Return the folder of the files that a package, such as that of a scheduler, sends to hosts."""
     return package / "payload"

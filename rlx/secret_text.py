@@ -1,11 +1,12 @@
-"""Tell passwords, keys and tokens from other text, by their names and by their form: a leaf for every room.
+"""Find passwords, keys and tokens in text, by the names of values and by their form.
 
-Recipes and files of hosts are refused for what is found here, and whatever rlx shows or hands on is masked by it.
+Recipes and files of hosts are refused if they hold a secret, and all that rlx shows or sends is masked. Any
+package may import this module.
 
-A name tells by its last words: HF_TOKEN, wandb_api_key, DB_PASSWORD. TRAIN_FILES, max_token_len, eos_token and
-data.prompt_key name no secret. A value tells by its form: the password in a URL, tokens of known services, a JWT, a
-private key, what stands behind `Authorization:`. What only refers to a secret (`$HF_TOKEN`, `${oc.env:HF_TOKEN}`), and
-what only keeps its place (`xxx`, `<token>`, `your_key`, EMPTY), is none.
+A name is judged by its last words: HF_TOKEN, wandb_api_key and DB_PASSWORD name secrets; TRAIN_FILES, max_token_len,
+eos_token and data.prompt_key do not. A value is judged by its form: the password in a URL, tokens of known services, a
+JWT, a private key, the value of `Authorization:`. References to a secret (`$HF_TOKEN`, `${oc.env:HF_TOKEN}`) and
+placeholders (`xxx`, `<token>`, `your_key`, EMPTY) are no secrets.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ _KEYS = re.compile(
     r"access|account|admin|api|auth|deploy|encryption|hf|kaggle|license|master|openai|private|secret|session|signing"
     r"|storage|subscription|swanlab|wandb"
 )
-# What stands before `token` where a model or a loss is spoken of: eos_token, per_token.
+# Words before `token` that speak of a model or a loss: eos_token, per_token.
 _OF_TEXT = re.compile(
     r"additional|answer|audio|avg|begin|bonus|bos|by|class|cls|current|draft|each|end|eos|every|extra|fim|first|func"
     r"|function|generated|image|in|input|is|label|last|loss|mask|max|mean|mid|min|multi|n|new|next|num|of|output|pad|per"
     r"|placeholder|prefix|prev|previous|prompt|question|query|response|role|sampled|sentinel|sep|single|special|start"
     r"|stop|suffix|target|teacher|text|think|thinking|to|tool|unk|video|vision|vocab"
 )
-# What stands before `pass` where passes are counted.
+# Words before `pass` that count passes: forward_pass.
 _PASSES = re.compile(r"backward|by|eval|first|forward|max|min|multi|n|num|one|per|second|single|two")
 
-# What must be there for a form, in lower case, and the form: `value` is the secret.
+# A text that each match contains, in lower case, and the form; its group `value` is the secret.
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (hint, re.compile(form))
     for hint, form in (
@@ -95,7 +96,7 @@ _HINTS = ("token", "key", "pass", "secret", "credential")
 
 
 def names_secret(name: str) -> bool:
-    """Tell whether what has this name, a variable, key or option, holds a secret; of a dotted key the last part."""
+    """Return whether a variable, key or option of this name holds a secret; of a dotted key, the last part decides."""
     words = _words(name)
     if not words:
         return False
@@ -108,16 +109,16 @@ def names_secret(name: str) -> bool:
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Tell whether a value of this name is a secret, or has one in it."""
+    """Return whether a value of this name is a secret or contains one."""
     if isinstance(value, bool) or not isinstance(value, (str, int)):
         return False
     return _is_named(name, str(value)) or (isinstance(value, str) and mask(value) != value)
 
 
 def secret_spans(text: str) -> list[tuple[int, int]]:
-    """Where the secrets of a text stand; what overlaps is one."""
+    """Return start and end of each secret in a text, in order; overlapping ones are joined."""
     lower = text.lower()
-    if len(lower) != len(text):  # of a few letters the small form is longer
+    if len(lower) != len(text):  # the lower case of a few letters is longer
         lower = "".join(letter.lower() if letter.isascii() else letter for letter in text)
     spans: list[tuple[int, int]] = []
     for start, end in sorted({*_by_form(text, lower), *_by_name(text, lower)}):
@@ -129,22 +130,26 @@ def secret_spans(text: str) -> list[tuple[int, int]]:
 
 
 def mask(text: str) -> str:
-    """The text with *** in place of each secret in it."""
-    return _replaced(text, secret_spans(text))
+    """Return the text with *** in place of each secret."""
+    parts, at = [], 0
+    for start, end in secret_spans(text):
+        parts += [text[at:start], MASK]
+        at = end
+    return "".join([*parts, text[at:]])
 
 
 def secrets_in(text: str) -> list[str]:
-    """The secrets in a text, as they stand there."""
+    """List the secrets in a text."""
     return [text[start:end] for start, end in secret_spans(text)]
 
 
 def lines_with_secrets(text: str) -> list[int]:
-    """The lines of a text, from 1 on, in which a secret begins."""
+    """List the numbers, from 1, of the lines in which a secret begins."""
     return list(dict.fromkeys(text.count("\n", 0, start) + 1 for start, _ in secret_spans(text)))
 
 
 def masked(value: Any, name: str = "") -> Any:
-    """A value of maps and lists with *** for each secret in it."""
+    """Return a value of maps and lists with *** in place of each secret."""
     if isinstance(value, Mapping):
         return {key: masked(inner, str(key)) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
@@ -157,7 +162,7 @@ def masked(value: Any, name: str = "") -> Any:
 
 @lru_cache(4096)
 def _words(name: str) -> list[str]:
-    """The words of a name, without what numbers or qualifies it at its end. Not to be changed: they are kept."""
+    """Split a name into its words, without numbers and qualifiers at its end. Do not change the list: it is cached."""
     words = [word.lower() for word in _WORDS.findall(name.rpartition(".")[2])]
     while len(words) > 1 and _BEHIND.fullmatch(words[-1]):
         words.pop()
@@ -165,7 +170,7 @@ def _words(name: str) -> list[str]:
 
 
 def _is_named(name: str, value: str) -> bool:
-    """Tell whether the value is a secret by its name."""
+    """Return whether a value is a secret because of its name."""
     value = value.strip()
     words = _words(name)
     if words and words[-1] == "proxy" and _USER.fullmatch(value):
@@ -179,7 +184,7 @@ def _is_named(name: str, value: str) -> bool:
 
 
 def _is_stand_in(name: str, value: str) -> bool:
-    """Tell whether it only refers to a secret, or keeps the place of one."""
+    """Return whether a value is a reference to a secret, or a placeholder."""
     if _REFERENCE.fullmatch(value) or _PLACEHOLDER.fullmatch(value):
         return True
     # {secret: NAME}
@@ -214,7 +219,7 @@ def _by_name(text: str, lower: str) -> Iterator[tuple[int, int]]:
 
 
 def _name_to(text: str, at: int, end: int) -> str:
-    """The name that ends there, of which a word stands at `at`; "" for the last part of a path: /etc/passwd."""
+    """Return the name that ends at `end` and has a word at `at`; "" for the last part of a path, as in /etc/passwd."""
     found = _OF_NAME.match(text[max(0, at - _LONGEST_NAME) : at][::-1])
     start = at - (found.end() if found else 0)
     return "" if text[start - 1 : start] == "/" else text[start:end]
@@ -224,7 +229,7 @@ def _value(found: re.Match[str]) -> str:
     if found["quoted"]:
         return found["quoted"]
     value = found["bare"].rstrip(_ENDS)
-    # A bracket that the value does not open closes what is around it.
+    # A closing bracket that the value does not open belongs to the text around it.
     while (opener := _OPENERS.get(value[-1:])) and value.count(opener) < value.count(value[-1]):
         value = value[:-1].rstrip(_ENDS)
     return value
@@ -236,7 +241,7 @@ def _span(found: re.Match[str]) -> tuple[int, int]:
 
 
 def _is_pair(name: str, found: re.Match[str]) -> bool:
-    """Tell whether the second word is the value of the first, and not only the next one of a sentence or a list."""
+    """Return whether the second word is the value of the first, and not just the next word of a sentence or a list."""
     between, value = found["between"], _value(found)
     if not name or (not found["quoted"] and value.startswith(("(", "[", "{"))):
         return False
@@ -249,11 +254,3 @@ def _is_pair(name: str, found: re.Match[str]) -> bool:
     # `Unexpected token: this`, `HF_TOKEN: must be text`
     is_prose = is_alone or (not found["quoted"] and _NEXT_WORD.match(found.string, found.end()) is not None)
     return not (is_prose and between.endswith((" ", "\t")))
-
-
-def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
-    parts, at = [], 0
-    for start, end in spans:
-        parts += [text[at:start], MASK]
-        at = end
-    return "".join([*parts, text[at:]])

@@ -1,11 +1,11 @@
-"""A table as a value, and its forms as Markdown and CSV; the page and the terminal write the same value themselves.
+"""Hold a table as a value, and write it as Markdown and CSV; page and terminal write the same value.
 
-No form loses what a cell says: a number that may not be reported is marked with the word that excludes it, in each.
+Each form shows all that a cell holds: an excluded number carries the word of its verdict everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlx.markdown import prose
@@ -16,18 +16,19 @@ DIFFERS = "≠ "
 
 
 def marked(text: str, exclusion: str) -> str:
-    """Return a value with the word that excludes it: `0.8100 (incomplete)`; the value alone where no word does.
+    """Return an excluded value with the word that excludes it, `0.8100 (incomplete)`, and any other value alone.
 
-    The one mark of an excluded value in every output. A style may be added, since a copied text loses styles.
+    Every output marks excluded values in this way. A style may be added, but copied text loses its style.
     """
     return f"{text} ({exclusion})" if text and exclusion else text
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`exclusion` is the word that says why the number is no result; `aside` is shown smaller, and not of such a one.
+    """Hold the text of a cell. `exclusion`: the word that says why the number is no result. `aside`: a smaller remark,
+    which is not shown for an excluded number. `differs`: the value differs from those of the other columns.
 
-    `differs`: it is not as in the other columns. `style` and `aside_style` are names of rich's styles.
+    `style` and `aside_style` are names of rich's styles.
     """
 
     text: str
@@ -39,7 +40,7 @@ class Cell:
 
     @property
     def is_simple(self) -> bool:
-        """Tell whether its text is all that it says."""
+        """Return whether the cell has nothing but its text."""
         return not (self.exclusion or self.aside or self.differs)
 
     @property
@@ -48,31 +49,31 @@ class Cell:
 
     @property
     def remark(self) -> str:
-        """Return what stands behind the text: the mark of an excluded number, else the aside."""
+        """Return what follows the text: the mark of an excluded number, else the aside."""
         return f"({self.exclusion})" if self.is_excluded else self.aside
 
     def gap(self, below: bool = False) -> str:
-        """Return what parts the text from its remark, which stands beside it or `below` it."""
+        """Return the separator between text and remark, which is beside the text or `below` it."""
         if not self.remark:
             return ""
         return "\n" if below else " " if self.is_excluded else "  "
 
     def plain(self, below: bool = False) -> str:
-        """Return all of it as text without styles."""
+        """Return the whole cell as text without styles."""
         if self.is_simple:
             return self.text
         return f"{DIFFERS if self.differs else ''}{self.text}{self.gap(below)}{self.remark}"
 
 
 Cells = Sequence[str | Cell]
-"""Those of a row or a column; a text is a cell that says nothing else."""
+"""The cells of a row or a column; a plain text is a cell without anything else."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`rank`: where there is no room, columns of the highest go first; those of rank 0 stay.
+    """Hold a column. `rank`: a narrow terminal leaves out columns of the highest rank first, those of rank 0 never.
 
-    `flows`: its text may take several lines. `right`: its text ends at the right edge, as numbers do.
+    `flows`: its text may be wrapped. `right`: its text is aligned to the right, like numbers.
     """
 
     heading: str
@@ -84,7 +85,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of equally many cells; the first one names the rows. `more` counts the rows that were left out."""
+    """Hold columns of equal length, the first of which names the rows. `more`: how many rows were left out."""
 
     columns: Sequence[Column]
     caption: str = ""
@@ -111,14 +112,14 @@ def table_of_rows(
     flows: bool = False,
     right: bool = False,
 ) -> Table:
-    """Return rows of cells as a table whose columns are all alike."""
+    """Return a table of these rows; `flows` and `right` hold for all columns."""
     cells = list(zip(*rows, strict=True)) or [()] * len(headings)
     columns = [Column(heading, own, 0, flows, right) for heading, own in zip(headings, cells, strict=True)]
     return Table(columns, caption, more)
 
 
 def to_csv(table: Table) -> str:
-    """Return a line of headings and one a row; what terminals and spreadsheets would obey is made harmless."""
+    """Return the table as CSV, with nothing in it that a terminal or a spreadsheet would execute."""
     import csv
     import io
 
@@ -131,7 +132,7 @@ def to_csv(table: Table) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """Write a cell that no spreadsheet computes: an apostrophe goes before what begins as a formula."""
+    """Return the text, with an apostrophe before it if a spreadsheet would compute it as a formula."""
     try:
         float(text)
     except ValueError:
@@ -140,20 +141,16 @@ def _no_formula(text: str) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """Return it as a table of GitHub's Markdown, excluded numbers struck through."""
+    """Return the table in GitHub's Markdown, with excluded numbers crossed out."""
     caption = f"**{_markdown_text(table.caption)}**\n\n" if table.caption else ""
     more = f"\nand {table.more} more\n" if table.more else ""
-    return printable(f"{caption}{''.join(map(_markdown_row, _markdown_cells(table)))}{more}")
-
-
-def _markdown_cells(table: Table) -> Iterator[list[str]]:
-    yield list(map(_markdown_text, table.headings))
-    yield ["---:" if column.right else "---" for column in table.columns]
-    yield from (list(map(_markdown_cell, row)) for row in table.rows)
-
-
-def _markdown_row(texts: Sequence[str]) -> str:
-    return f"| {' | '.join(texts)} |\n"
+    rows = [
+        [_markdown_text(heading) for heading in table.headings],
+        ["---:" if column.right else "---" for column in table.columns],
+        *([_markdown_cell(cell) for cell in row] for row in table.rows),
+    ]
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return printable(f"{caption}{lines}{more}")
 
 
 def _markdown_cell(cell: Cell) -> str:
@@ -162,5 +159,5 @@ def _markdown_cell(cell: Cell) -> str:
 
 
 def _markdown_text(text: str) -> str:
-    """Escape what is Markdown in it; a cell of a table ends at a pipe and at the end of its line."""
+    """Escape a text for a cell of a Markdown table, which ends at a pipe and at the end of the line."""
     return " ".join(prose(text).replace("|", "\\|").splitlines())
