@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from benchmarks.logs import METRICS
-from rlx.plan import LOCAL, Expectations, LaunchPlan, NoiseSchedule, Site, sigmas_by_step
+from rlx.model import LOCAL, Expectations, LaunchPlan, NoiseSchedule, Site, sigmas_by_step
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 

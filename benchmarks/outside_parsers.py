@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.plan import LOCAL, Place, RunState, Site
+from rlx.model import LOCAL, Place, RunState, Site
 
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "tests" / "cases"
@@ -90,7 +90,7 @@ def _rules(data: bytes, folder: Path) -> None:
 def _odd_recipes() -> Callable[[random.Random], bytes]:
     from hypothesis import HealthCheck, given, settings
 
-    from tests.preflight.test_rules_on_odd_recipes import recipes
+    from tests.planning.test_rules_on_odd_recipes import recipes
 
     drawn: list[object] = []
 
@@ -120,7 +120,7 @@ def _launch(data: bytes, folder: Path) -> object:
 
 def _lines(data: bytes, folder: Path) -> object:
     from rlx.api.scripts import read_script
-    from rlx.preflight.script_lines import findings_of
+    from rlx.planning.script_lines import findings_of
 
     (folder / "run.sh").write_bytes(data)
     return list(findings_of(read_script(folder / "run.sh", "name").text, "run.sh"))
@@ -135,7 +135,7 @@ def _hosts(data: bytes, folder: Path) -> None:
 
 def _plan_seeds() -> list[bytes]:
     import rlx
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     plans = [plan for name in ("tiny-cpu", "tiny-cpu-laboratory") for plan in rlx.plan(name).plans]
     written = [{"plans": [to_jsonable(plan)]} for plan in plans]
@@ -165,8 +165,8 @@ def _manifest(data: bytes, folder: Path) -> None:
 
 
 def _model(data: bytes, folder: Path) -> None:
-    from rlx.preflight.models.architecture_config import architecture_from_text
-    from rlx.preflight.models.parameters import count_parameters
+    from rlx.planning.models.architecture_config import architecture_from_text
+    from rlx.planning.models.parameters import count_parameters
 
     count_parameters(architecture_from_text(data.decode("utf-8", "replace"), "config.json"))
 
@@ -415,10 +415,10 @@ def _probes(data: bytes, folder: Path) -> None:
     """The answer of a host that was asked all probes: parsed, judged, and written as `rlx doctor` does."""
     from rlx.cli.text.doctor_text import doctor_text
     from rlx.hosts.clock import compare_clocks
-    from rlx.preflight import doctor
-    from rlx.preflight.probing import composite
-    from rlx.preflight.probing.examined import Examined
-    from rlx.preflight.wanted import DataFile, Wanted
+    from rlx.planning import doctor
+    from rlx.planning.probing import composite
+    from rlx.planning.probing.examined import Examined
+    from rlx.planning.wanted import DataFile, Wanted
 
     wanted = Wanted("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
     site = Site(container="verl", root="/data/rlx", container_root="/data/rlx")
@@ -520,7 +520,7 @@ def _run_seeds() -> list[bytes]:
 def _run(data: bytes, folder: Path) -> None:
     """A recorded run of which one file is another one: read, and judged against what its recipe promised."""
     from rlx.evidence import judge, read_evidence
-    from rlx.plan import Expectations, salvage_jsonable
+    from rlx.model import Expectations, salvage_jsonable
 
     head, _, content = data.partition(b"\n")
     number, _, name = head.decode(errors="replace").partition(" ")
@@ -579,7 +579,7 @@ _RECIPE = tuple(
 )
 _REPORT = ("rlx/runs/looking/state.py", "rlx/runs/looking/observe.py")
 _STREAMED = ("rlx/runs/logs/follow.py", "rlx/runs/logs/line_stream.py")
-_JSON = "rlx/plan/jsonable.py"
+_JSON = "rlx/model/jsonable.py"
 _EVIDENCE = ("rlx/evidence/reading/", "rlx/evidence/metrics.py")
 
 PARSERS = {
@@ -599,14 +599,14 @@ PARSERS = {
         ),
         Parser(
             "lines of scripts",
-            ("rlx/shell_reader/", "rlx/preflight/script_lines.py", "rlx/preflight/ray_commands.py"),
+            ("rlx/shell_reader/", "rlx/planning/script_lines.py", "rlx/planning/ray_commands.py"),
             lambda: _files(*_LAUNCHES),
             _lines,
         ),
-        Parser("rules of recipes", ("rlx/preflight/rules/", "rlx/backends/verl/rules/"), _valid_recipes, _rules),
+        Parser("rules of recipes", ("rlx/planning/rules/", "rlx/backends/verl/rules/"), _valid_recipes, _rules),
         Parser(
             "rules of odd recipes",
-            ("rlx/preflight/rules/", "rlx/backends/verl/rules/"),
+            ("rlx/planning/rules/", "rlx/backends/verl/rules/"),
             _valid_recipes,
             _rules,
             drawn=lambda rng: _odd_recipes()(rng),
@@ -616,7 +616,7 @@ PARSERS = {
         Parser("manifests", ("rlx/runs/manifest.py", _JSON), lambda: _files(*_MANIFESTS), _manifest, ()),
         Parser(
             "model configs",
-            ("rlx/preflight/models/architecture_config.py",),
+            ("rlx/planning/models/architecture_config.py",),
             lambda: [json.dumps(model).encode() for model in _MODELS],
             _model,
         ),
@@ -636,11 +636,11 @@ PARSERS = {
         ),
         Parser(
             "facts of data files",
-            ("rlx/preflight/data_files.py", "rlx/api/data_check.py"),
+            ("rlx/planning/data_files.py", "rlx/api/data_check.py"),
             lambda: [json.dumps(facts).encode() for facts in (*_FACTS, _PACKAGES)],
             _data_facts,
         ),
-        Parser("probes", ("rlx/preflight/probing/", "rlx/preflight/checks/"), _probe_seeds, _probes, ()),
+        Parser("probes", ("rlx/planning/probing/", "rlx/planning/checks/"), _probe_seeds, _probes, ()),
         Parser("events", ("rlx/evidence/reading/noise_records.py",), lambda: _files(*_EVENTS), _events, ()),
         Parser(
             "metrics",

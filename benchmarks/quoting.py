@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rlx.backends.shared.hydra_values import hydra_value
 from rlx.hosts import transport_for
-from rlx.plan import Cmd, Place
+from rlx.model import Cmd, Place
 from rlx.runs.launching.shipment import env_file
 from tests.rig.docker import Container
 from tests.rig.rig import Rig

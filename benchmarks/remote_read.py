@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from rlx.hosts import site_of
-from rlx.preflight.preflight import checked
+from rlx.planning.preflight import checked
 from rlx.runs import launch
 from tests.runs.toys import toy_plan
 

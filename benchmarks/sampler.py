@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from rlx.evidence.reading.usage_file import read_usage
-from rlx.plan.run_dir import ATTEMPTS_DIR, STATE_DIR, SUPERVISE_FILE, SUPERVISOR_FILE
+from rlx.model.run_dir import ATTEMPTS_DIR, STATE_DIR, SUPERVISE_FILE, SUPERVISOR_FILE
 from rlx.runs import supervisor
 
 BUDGET = 0.005

@@ -20,7 +20,7 @@ from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, judge
 from rlx.evidence.charges.dose_response import DosedStep, DoseResponse
 from rlx.evidence.charges.gap_test import LEAST_GAP, GapTest
 from rlx.evidence.charges.stage_alignment import steps_off
-from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 
 Floats = NDArray[np.float64]
 METRIC = "val-core/a/acc/mean@1"

@@ -22,7 +22,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ENVIRONMENTS = REPOSITORY / ".venv-py"
 QUICK = "not training and not ray and not hosts and not engines"
 # Of these, what asks nothing of a verl on this machine.
-FOLDERS = ("recipe", "plan", "shell_reader", "compare", "report")
+FOLDERS = ("recipe", "model", "shell_reader", "compare", "report")
 FILES = ("backends/test_keys.py", "cli/test_several_seeds.py", "cli/test_help.py", "test_startup.py")
 TESTS = [f"tests/{name}" for name in (*FOLDERS, *FILES)]
 # Beside the extras: Hydra composes what rlx renders, and tests read that.

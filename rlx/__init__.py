@@ -158,7 +158,7 @@ _HOMES = {
 
 
 class _FrontDoor(ModuleType):
-    """Keeps `rlx.plan`, `rlx.compare` and `rlx.report` the functions.
+    """Keep `rlx.compare` and `rlx.report` the functions.
 
     Importing the packages of these names would put the packages in their place. They stay importable.
     """

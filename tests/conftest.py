@@ -54,7 +54,7 @@ def private_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def stop_runs_below(runs: Path) -> None:
     """No test leaves a process behind, also not one that failed. The last go first: none of them is to start now."""
-    from rlx.plan import LOCAL
+    from rlx.model import LOCAL
     from rlx.runs import supervisor
 
     for run in sorted(runs.glob("[!.]*"), reverse=True):

@@ -33,7 +33,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import Place
+from rlx.model import Place
 from tests.runs.toys import command_line
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from rlx.plan import Expectations, salvage_jsonable
+from rlx.model import Expectations, salvage_jsonable
 from rlx.runs.bundles.bundle_layout import RUNS, belongs
 from rlx.runs.bundles.tar_file import unpack_tar
 from rlx.runs.index.registrations import FOLDER

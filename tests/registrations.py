@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.plan import RegisteredArm, Registration
+from rlx.model import RegisteredArm, Registration
 
 ASKED = Registration(
     name="sums",

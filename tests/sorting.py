@@ -32,7 +32,7 @@ _HOST_FOLDERS = {"runs", "hosts", "rig"}
 # A file with one of these runs verl's own code, in the releases that rlx knows, or rlx as it is installed.
 _LOADS_ENGINES = (
     "tests.wheels",
-    "tests.preflight.verl_configuration",
+    "tests.planning.verl_configuration",
     "import torch",
     "import transformers",
     "from transformers",
@@ -44,7 +44,7 @@ _SETS_UP_ONCE = ('scope="module"', "demo: Laptop")
 _STARTS_RAY = {"start: Start": "ray", "cluster: Cluster": "ray", "rays(": "ray on hosts"}
 # Files with a test that takes over 40 s of `make test`: begun at the end, it keeps one worker busy and the others idle.
 LONG = (
-    "preflight/test_one_preflight.py",
+    "planning/test_one_preflight.py",
     "test_fuzz.py",
     "runs/test_fault_follow.py",
     "runs/test_fault_long_log.py",

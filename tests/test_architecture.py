@@ -31,7 +31,7 @@ NAMED_PATH = re.compile(r"`((?:rlx|recipes|templates|tests|benchmarks|docs)/[\w.
 # A door and the use case behind it have one name on purpose.
 DOORS = ("cli", "api")
 # Below a back-end, and among the rules, a module is named by what it is about; the folder says what it does about it.
-ABOUT = re.compile(r"backends/\w+/|schedulers/\w+/|preflight/rules/")
+ABOUT = re.compile(r"backends/\w+/|schedulers/\w+/|planning/rules/")
 SAME_ON_PURPOSE = {
     "host": "the entry of a host, and the part of a back-end that says what it wants of one",
     "protocol": "what the folders of back-ends and those of schedulers must hold",

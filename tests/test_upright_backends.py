@@ -27,7 +27,7 @@ ALLOWED = {
     "payload/gsm8k_data.py": "writes the forms by name; which back-end takes which stands in its `data`",
     "recipe/first_form.py": "the recipe's own sections, of which one has the name of a key of verl's",
     "recipe/schema.py": "words of the published JSON schema, in the descriptions of fields",
-    "plan/post_metric.py": "names the metric of `eval.post`, which is rlx's own",
+    "model/post_metric.py": "names the metric of `eval.post`, which is rlx's own",
 }
 WORDS = (
     r"(?<!o)verl",

@@ -64,7 +64,7 @@ def rules(language: str) -> Mapping[str, str]:
 
 def shown_in_verl() -> set[str]:
     """The ids of rules whose breaking recipe a test gives to verl, by the names in those tests and of recorded runs."""
-    tests = [path.read_text(encoding="utf-8") for path in (TESTS / "preflight").glob("test_rules_in*.py")]
+    tests = [path.read_text(encoding="utf-8") for path in (TESTS / "planning").glob("test_rules_in*.py")]
     runs = [folder.name for folder in (TESTS / "cases" / "preflight-in-verl").iterdir()]
     return set(re.findall(r"RLX\d{3}", "\n".join(tests + runs)))
 

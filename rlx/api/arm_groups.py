@@ -120,7 +120,7 @@ def _newest(runs: Runs) -> Runs:
 
 
 def _rank(runs: Iterable[RunRef], states: Mapping[str, str]) -> int:
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     def rank(ref: RunRef) -> int:
         state = RunState(states.get(ref.run_id) or RunState.UNREACHABLE)

@@ -13,7 +13,7 @@ from rlx.api.bundling import FORMAT, Asked, computed_from
 from rlx.api.claims import Claims, Difference, differences, named_as_now
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_text
-from rlx.plan.verdict_rules import FIRST_RULES, RULES, is_changed, is_made
+from rlx.model.verdict_rules import FIRST_RULES, RULES, is_changed, is_made
 
 if TYPE_CHECKING:
     from rlx.runs.bundles.bundled_run import BundledRun
@@ -218,14 +218,14 @@ def _expect(claims: Any) -> Claims:
 
 
 def _asked(asked: Any) -> Asked:
-    from rlx.plan import salvage_jsonable
+    from rlx.model import salvage_jsonable
 
     return salvage_jsonable(Asked, asked, "asked")[0]
 
 
 def _runs(listed: Any) -> Iterator[BundledRun]:
     """The listed runs. Their ids become names of files, and their numbers rows of a table."""
-    from rlx.plan import salvage_jsonable
+    from rlx.model import salvage_jsonable
     from rlx.runs.bundles.bundle_layout import RUN_ID
     from rlx.runs.bundles.bundled_run import BundledRun
     from rlx.runs.looking.state import epoch_of
@@ -312,7 +312,7 @@ def _computed(folder: Path, document: _Document, rules: int) -> tuple[Claims | N
 
 def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
     """What the bundle states and no file in it shows."""
-    from rlx.plan.run_dir import ATTEMPTS_DIR, EXIT_FILE
+    from rlx.model.run_dir import ATTEMPTS_DIR, EXIT_FILE
     from rlx.runs.bundles.bundle_layout import RUNS
     from rlx.runs.index.kept_waivers import FOLDER
 

@@ -14,7 +14,7 @@ from rlx.api.claims import Claims, claims_of, differences
 from rlx.api.derived_files import check_target, made_by, replaced_file
 from rlx.api.telling import unheard
 from rlx.errors import RlxError
-from rlx.plan.verdict_rules import RULES
+from rlx.model.verdict_rules import RULES
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared, Uncompared
@@ -160,7 +160,7 @@ def _tell_changed(reported: Claims, bundled: Claims, tell: Tell) -> None:
 
 
 def _write_documents(folder: Path, asked: Asked, listed: Sequence[BundledRun], claims: Claims) -> None:
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
     from rlx.runs.bundles.bundle_layout import DOCUMENT, README, SUMS, belongs
     from rlx.runs.bundles.unpacked_home import file_sha256
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlx.api.target import Target
     from rlx.errors import ExitCode
-    from rlx.plan import Finding
-    from rlx.preflight.probing.examined import Examined
+    from rlx.model import Finding
+    from rlx.planning.probing.examined import Examined
 
 
 _MOST_NAMED = 5
@@ -26,7 +26,7 @@ class Checkup:
 
     def exit_code(self) -> ExitCode | None:
         """None if no finding is an error."""
-        from rlx.preflight.preflight import exit_code, fatal
+        from rlx.planning.preflight import exit_code, fatal
 
         errors = fatal(self.findings)
         return exit_code(errors) if errors else None
@@ -47,8 +47,8 @@ def examine_host(host: str, container: str | None = None, recipe: str | None = N
 def _about_rlx() -> Iterator[Finding]:
     """What of this very rlx may be somebody else's: without that, no other finding is worth much."""
     from rlx.installed import replaced_files
+    from rlx.model import Finding, Severity
     from rlx.other_owners import DISTRIBUTION, other_owners
-    from rlx.plan import Finding, Severity
 
     owners, replaced = other_owners(), replaced_files()
     if not (owners or replaced):
@@ -64,8 +64,8 @@ def _about_rlx() -> Iterator[Finding]:
 
 def _without(target: Target) -> Checkup:
     from rlx.hosts import transport_for
-    from rlx.plan import Place
-    from rlx.preflight.doctor import examine, findings_of
+    from rlx.model import Place
+    from rlx.planning.doctor import examine, findings_of
 
     place = target.site.place
     # The host itself is asked, also where the runs lie in a container: the probes for that one go along.
@@ -77,9 +77,9 @@ def _without(target: Target) -> Checkup:
 def _with_recipe(target: Target, recipe: str) -> Checkup:
     from rlx.api.host_check import HostLooks
     from rlx.api.planning import plan_at
-    from rlx.preflight.probing.examined import Examined
-    from rlx.preflight.probing.probe import Side
-    from rlx.preflight.wanted import Wanted
+    from rlx.planning.probing.examined import Examined
+    from rlx.planning.probing.probe import Side
+    from rlx.planning.wanted import Wanted
 
     plans = plan_at(recipe, (), (), (), target, HostLooks(target))
     # Nobody waits for a host that is said to lack the devices.

@@ -43,7 +43,7 @@ class Difference:
 
 def claims_of(found: Compared | Uncompared) -> Claims:
     """Every verdict, value and sentence, with what was left out and which experiments of the like there are."""
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     what = _compared(found.comparison) if isinstance(found, Compared) else {"problem": found.problem}
     runs = [_run(run) for run in found.runs]

@@ -53,7 +53,7 @@ def arm_names(incomplete: str) -> Iterable[str]:
 def host_names(incomplete: str) -> Iterable[str]:
     """Hosts of the user's and the project's file, and `local`."""
     from rlx.hosts import known_hosts
-    from rlx.plan import LOCAL
+    from rlx.model import LOCAL
 
     yield LOCAL.host
     yield from known_hosts()

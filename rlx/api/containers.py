@@ -10,7 +10,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.hosts import Image, MadeContainer
-    from rlx.plan import Site
+    from rlx.model import Site
 
 
 def start_container(host: str | None = None, image: str | None = None) -> MadeContainer:

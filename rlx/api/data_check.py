@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan import Severity
+from rlx.model import Severity
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.plan import Finding, Site
+    from rlx.model import Finding, Site
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe as ReadRecipe
 
@@ -44,7 +44,7 @@ def check_data(
     """
     from rlx.api.recipes import recipe_file
     from rlx.hosts.sent_python import place_text
-    from rlx.preflight.data_files import examine
+    from rlx.planning.data_files import examine
 
     file = recipe_file(recipe, sets)
     resolved = replace(file.resolve(arm or file.control or file.arms[0]), sendable=tuple(send))
@@ -56,7 +56,7 @@ def check_data(
 def judge_answer(recipe: ReadRecipe, facts: Mapping[str, Any], where: str, *, called_reward: bool = False) -> DataCheck:
     """Judge what a place tells of the data. Raises HostError where that has another form than examine_data.py's."""
     from rlx.hosts.host_errors import reading_answer
-    from rlx.preflight.data_files import data_findings
+    from rlx.planning.data_files import data_findings
 
     with reading_answer(where, "what its data files hold"):
         findings = data_findings(recipe, facts, called_reward=called_reward)
@@ -65,7 +65,7 @@ def judge_answer(recipe: ReadRecipe, facts: Mapping[str, Any], where: str, *, ca
 
 def _refuse_private(resolved: ResolvedRecipe) -> None:
     from rlx.errors import UsageError
-    from rlx.preflight.rules import check
+    from rlx.planning.rules import check
 
     for finding in check(resolved):
         if finding.id == "RLX026" and finding.severity is Severity.ERROR:

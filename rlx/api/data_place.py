@@ -8,7 +8,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.installed import install_command
 
 if TYPE_CHECKING:
-    from rlx.plan import Site
+    from rlx.model import Site
 
 
 def data_site(host: str | None, container: str | None) -> Site:

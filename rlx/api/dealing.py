@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.plan import Finding
+from rlx.model import Finding
 
 
 @dataclass(frozen=True, slots=True)

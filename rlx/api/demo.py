@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import RlxError, UsageError
-from rlx.plan.run_dir import (
+from rlx.model.run_dir import (
     ATTEMPTS_DIR,
     EVENTS_DIR,
     EXIT_FILE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlx.compare.device_report import DeviceReport
     from rlx.evidence import JudgedRun
-    from rlx.plan import LaunchPlan
+    from rlx.model import LaunchPlan
 
 
 def device_reports(runs: Sequence[JudgedRun], labels: Mapping[str, str]) -> tuple[DeviceReport, ...]:
@@ -32,7 +32,7 @@ def _estimated(plan: LaunchPlan) -> Mapping[str, tuple[float, float]]:
     """By phase. What the driver keeps for itself is no part of the estimate, and npu-smi counts it."""
     from rlx.api.saved_plans import recipe_of
     from rlx.errors import UsageError
-    from rlx.preflight.rules.facts import facts_of
+    from rlx.planning.rules.facts import facts_of
 
     if plan.device_kind == "cpu":
         return {}

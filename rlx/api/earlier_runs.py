@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.evidence import JudgedRun
-    from rlx.plan import Registration
+    from rlx.model import Registration
     from rlx.runs import Index, RunRef
 
 _SAME = ("model", "data", "reward", "eval")

@@ -12,7 +12,7 @@ from rlx.errors import NoSuchRun
 if TYPE_CHECKING:
     from rlx.compare.run_slots import EndedRun, RunSlots
     from rlx.evidence.diagnosis import Hit
-    from rlx.plan import Finding, Registration
+    from rlx.model import Finding, Registration
     from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
 
@@ -179,7 +179,7 @@ def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slo
 
 
 def _has_failed(run: Overview) -> bool:
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     if run.expectations is None and run.state.is_terminal:
         return True

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rlx.api.target import Target
-    from rlx.plan import Site
-    from rlx.preflight.host_look import HostLook
-    from rlx.preflight.wanted import Wanted
+    from rlx.model import Site
+    from rlx.planning.host_look import HostLook
+    from rlx.planning.wanted import Wanted
 
 
 class HostLooks:
@@ -99,7 +99,7 @@ def _look(node: Target, connected: Background[None], wanted: Wanted, is_node: bo
 
 def _look_now(site: Site, connected: Background[None], wanted: Wanted, is_node: bool) -> HostLook:
     from rlx.hosts import transport_for
-    from rlx.preflight.host_look import look, room
+    from rlx.planning.host_look import look, room
 
     connected.result()
     seen = look(transport_for(replace(site.place, inside=None)), site, wanted, is_node=is_node)

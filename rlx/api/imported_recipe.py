@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rlx.api.mended_recipe import STAND_INS, mended
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from rlx.secret_text import is_secret, names_secret
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlx.api.target import Target
-    from rlx.plan import Installation, InstallationQuestion
+    from rlx.model import Installation, InstallationQuestion
     from rlx.recipe import ResolvedRecipe
 
 
@@ -39,7 +39,7 @@ class BackendTrees:
         from rlx.api.home import rlx_home
         from rlx.hosts import find_installation
         from rlx.hosts.host_errors import HostError
-        from rlx.plan import Installation
+        from rlx.model import Installation
 
         try:
             return find_installation(self._site, look, rlx_home() / "trees")
@@ -53,7 +53,7 @@ def latest_tree() -> Installation | None:
     """A guess what the next look at a host will find: what the last one did."""
     from rlx.api.home import rlx_home
     from rlx.hosts.installations import latest_tree
-    from rlx.plan import Installation
+    from rlx.model import Installation
 
     folder = latest_tree(rlx_home() / "trees")
     return Installation("the last host", folder=folder) if folder else None

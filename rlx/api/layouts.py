@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.preflight.layouts.candidates import Layouts
-    from rlx.preflight.memory import Job
+    from rlx.planning.layouts.candidates import Layouts
+    from rlx.planning.memory import Job
     from rlx.recipe import ResolvedRecipe
 
 
@@ -36,8 +36,8 @@ def layouts(
     first. Raises UsageError where model or device are not known, or there are too many devices.
     """
     from rlx.api.recipes import recipe_file
-    from rlx.preflight.layouts.candidates import batch_of
-    from rlx.preflight.layouts.candidates import layouts as all_layouts
+    from rlx.planning.layouts.candidates import batch_of
+    from rlx.planning.layouts.candidates import layouts as all_layouts
 
     file = recipe_file(recipe, sets)
     resolved = file.resolve(arm or file.arms[0])
@@ -50,10 +50,10 @@ def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) ->
     from dataclasses import replace
 
     from rlx.errors import UsageError
-    from rlx.preflight.layouts.candidates import MOST_DEVICES
-    from rlx.preflight.memory import device_of, job_of
-    from rlx.preflight.models.architecture_config import known_architecture
-    from rlx.preflight.rules.facts import facts_of
+    from rlx.planning.layouts.candidates import MOST_DEVICES
+    from rlx.planning.memory import device_of, job_of
+    from rlx.planning.models.architecture_config import known_architecture
+    from rlx.planning.rules.facts import facts_of
 
     recipe = resolved.recipe
     shape, device = known_architecture(recipe), device_of(recipe, memory)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.compare import Comparison
     from rlx.compare.left_out import LeftOut, LeftOutBy
     from rlx.evidence import JudgedRun
-    from rlx.plan import LaunchPlan
+    from rlx.model import LaunchPlan
     from rlx.runs import Index, RunRef
 
     Reason = tuple[LeftOutBy, str]

@@ -15,7 +15,7 @@ from rlx.backends.registry import optional_part, parts
 from rlx.backends.shared.migration import REMOVED, Keys, Sizes
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import is_folder
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from rlx.renamed_keys import current_key
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def _moved(text: str, folder: Path, target: Path) -> str:
 
 
 def _findings(source: Source) -> tuple[Finding, ...]:
-    from rlx.preflight.rules import check
+    from rlx.planning.rules import check
     from rlx.recipe.load import load_recipe
 
     try:

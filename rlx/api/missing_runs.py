@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Plans
     from rlx.api.target import Target
     from rlx.compare.run_slots import EndedRun
-    from rlx.plan import Registration
+    from rlx.model import Registration
     from rlx.recipe import RecipeFile
     from rlx.runs import Index
 

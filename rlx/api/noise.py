@@ -10,8 +10,8 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.plan import NoiseSchedule, Span
-    from rlx.plan.rounding import Survival, Weights
+    from rlx.model import NoiseSchedule, Span
+    from rlx.model.rounding import Survival, Weights
     from rlx.recipe import ResolvedRecipe
 
 _HALF = 0.5
@@ -31,7 +31,7 @@ class NoisyArm:
         return sum(sigma > 0 for sigma in self.noise.sigmas)
 
     def left(self, kind: str, dtype: str, span: Span) -> Survival:
-        from rlx.plan.rounding import survival
+        from rlx.model.rounding import survival
 
         return survival(span.sigma, dtype, self.weights[kind])
 
@@ -66,7 +66,7 @@ def noise_schedule(
 def _noisy_arm(resolved: ResolvedRecipe, norms: Weights | None) -> NoisyArm:
     from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
-    from rlx.plan.rounding import TYPICAL
+    from rlx.model.rounding import TYPICAL
 
     noise = load_backend(resolved.recipe.backend.kind).plan(resolved, local_site()).expectations.noise
     if noise is None:

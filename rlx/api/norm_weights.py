@@ -12,7 +12,7 @@ from rlx.errors import RlxError
 from rlx.local_files import open_regular, parse_json
 
 if TYPE_CHECKING:
-    from rlx.plan.rounding import Weights
+    from rlx.model.rounding import Weights
 
 # Eight bytes of length, the header as JSON, then the tensors: https://huggingface.co/docs/safetensors.
 _LENGTH_BYTES, _LONGEST_HEADER, _LONGEST_NORM = 8, 32 << 20, 4 << 20

@@ -94,7 +94,7 @@ def notified(tell: Tell = unheard) -> Iterator[Notifier]:
 def happenings(row: Overview) -> Iterator[Happening]:
     """What may be told of a run as it is now."""
     from rlx.evidence.outlook import HOPELESS, outlook
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     if row.state in (RunState.FAILED, RunState.LOST):
         yield Happening.FAILED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.api.telling import Tell

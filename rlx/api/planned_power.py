@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
     from rlx.api.plans import Plans
     from rlx.api.power import PowerQuestion, RecipePower
-    from rlx.plan import LaunchPlan, Registration
+    from rlx.model import LaunchPlan, Registration
 
 
 def with_power(plans: Plans) -> Plans:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from rlx.api.plans import Draft, Plans
 from rlx.errors import UsageError
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import Target
-    from rlx.plan import Installation
+    from rlx.model import Installation
     from rlx.recipe import RecipeFile, ResolvedRecipe
 
 ALL_ARMS = "all"
@@ -122,7 +122,7 @@ def find_backends(
     """Ask the hosts for all that these recipes want; what comes back waits for the back-end that each would import."""
     from rlx.api.background import Background
     from rlx.api.installed_backend import BackendTrees
-    from rlx.preflight.wanted import wanted_by
+    from rlx.planning.wanted import wanted_by
 
     wanted = wanted_by(resolved)
     looks.begin(replace(wanted, may_start=target.may_start(wanted.python)))
@@ -141,7 +141,7 @@ def plan_on(resolved: ResolvedRecipe, target: Target, tree: Installation | None 
     """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
     from rlx.backends.protocol import load_backend
     from rlx.hosts.node_plans import as_nodes
-    from rlx.preflight.preflight import checked
+    from rlx.planning.preflight import checked
 
     backend = load_backend(resolved.recipe.backend.kind)
     nodes = [node.placed(backend.plan(resolved, node.site, tree)) for node in target.nodes]

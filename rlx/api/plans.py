@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.plan import Finding, LaunchPlan, Severity
+from rlx.model import Finding, LaunchPlan, Severity
 
 if TYPE_CHECKING:
     from rlx.api.dealing import Deal
     from rlx.api.power import RecipePower
     from rlx.compare.run_slots import RunSlot
-    from rlx.plan import Installation, Registration
-    from rlx.preflight.host_look import HostLook
+    from rlx.model import Installation, Registration
+    from rlx.planning.host_look import HostLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Plans:
     def findings(self) -> tuple[Finding, ...]:
         """What is to be said of all of them and of their hosts, each once, errors first."""
         from rlx.api.power import power_findings
-        from rlx.preflight.preflight import preflight
+        from rlx.planning.preflight import preflight
 
         of_deal = self.deal.findings if self.deal else ()
         return preflight(self.plans, self.looks, (*power_findings(self.power), *of_deal))
@@ -114,7 +114,7 @@ class Plans:
 
     def fatal(self, strict: bool = False) -> tuple[Finding, ...]:
         """The findings for which a launch is refused: errors, and with `strict` warnings."""
-        from rlx.preflight.preflight import fatal
+        from rlx.planning.preflight import fatal
 
         return fatal(self.findings, strict)
 
@@ -133,13 +133,13 @@ def finding_text(finding: Finding) -> str:
 
 def refusal_code(findings: Sequence[Finding]) -> ExitCode:
     """2 if one of these fatal findings is about the recipe itself, 5 if all are about what would fail."""
-    from rlx.preflight.preflight import exit_code
+    from rlx.planning.preflight import exit_code
 
     return exit_code(findings)
 
 
 def _refusal(fatal: Sequence[Finding], *, is_script: bool) -> RlxError:
-    from rlx.preflight.preflight import is_of_host
+    from rlx.planning.preflight import is_of_host
 
     text, code = "\n".join(finding_text(finding) for finding in fatal), refusal_code(fatal)
     whole = f"{'rlx launch --dry-run' if is_script else 'rlx plan RECIPE'} shows the whole plan"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.api.telling import unheard
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.api.earlier_runs import EarlierArm
     from rlx.api.recipes import Recipe
     from rlx.api.telling import Tell
     from rlx.compare.registered_design import Claim, Correction, Design
-    from rlx.plan import Registration
+    from rlx.model import Registration
     from rlx.recipe import RecipeFile
 
 SEEDS = (2, 3, 5, 8, 10)

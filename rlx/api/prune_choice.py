@@ -115,7 +115,7 @@ REGISTERED = f"evidence of a registered experiment: {BY_ID}"
 
 
 def _why_not(sight: Sight) -> str:
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     if sight.state is RunState.UNREACHABLE:
         return sight.observation.detail or "its host does not answer"
@@ -124,7 +124,7 @@ def _why_not(sight: Sight) -> str:
 
 def could_go_on(sight: Sight) -> bool:
     """Tell whether it ended before its time, so that it may be begun again from a checkpoint."""
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     return sight.state in (RunState.FAILED, RunState.STOPPED, RunState.LOST)
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rlx.errors import RlxError
-    from rlx.plan import Place, Site
+    from rlx.model import Place, Site
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.looking.host_queue import HostQueue
     from rlx.runs.looking.overview import Overview
@@ -61,7 +61,7 @@ def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[P
 def _places_of(name: str, known: Sequence[Place]) -> dict[Place, Site]:
     """Those where runs are `known` to be, also of a host whose entry is gone."""
     from rlx.hosts import known_hosts, site_of
-    from rlx.plan import Site
+    from rlx.model import Site
 
     if known and name not in known_hosts():
         return dict.fromkeys(known, Site())

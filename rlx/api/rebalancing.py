@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.api.sweep_blocks import Block, PlannedBlock, SweepBlocks

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.api.imported_recipe import ImportedRecipe

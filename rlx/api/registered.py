@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.compare.left_out import LeftOut
     from rlx.compare.run_slots import EndedRun, PassedOver, RunSlots
     from rlx.evidence import JudgedRun
-    from rlx.plan import Registration
+    from rlx.model import Registration
     from rlx.runs import Index, RunRef
     from rlx.runs.looking.overview import Overview
 

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.compare.run_slots import RunSlots
-    from rlx.plan import Registration
+    from rlx.model import Registration
     from rlx.runs import Index
     from rlx.runs.looking.overview import Overview
 

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from rlx.api import tiny_models
 from rlx.api.telling import unheard
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, PlannedFile, Severity
+from rlx.model import LaunchPlan, PlannedFile, Severity
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.api.telling import Tell
     from rlx.evidence.rehearsed import Rehearsed
-    from rlx.preflight.rehearsal import Engine, Rehearsal
+    from rlx.planning.rehearsal import Engine, Rehearsal
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
@@ -88,8 +88,8 @@ def rehearse(
 
 def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell, engine: str | None = None) -> Done:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
-    from rlx.preflight.rehearsal import rehearser_of
-    from rlx.preflight.rules.travelling import reward_files
+    from rlx.planning.rehearsal import rehearser_of
+    from rlx.planning.rules.travelling import reward_files
 
     # Nothing leaves this machine.
     resolved = replace(resolved, sendable=tuple(map(str, reward_files(resolved.recipe).values())))
@@ -110,7 +110,7 @@ def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Te
 
 def _refuse_invalid(resolved: ResolvedRecipe) -> None:
     from rlx.api.plans import finding_text, refusal_code
-    from rlx.preflight.rules import check
+    from rlx.planning.rules import check
 
     errors = [finding for finding in check(resolved) if finding.severity is Severity.ERROR]
     if errors:
@@ -120,7 +120,7 @@ def _refuse_invalid(resolved: ResolvedRecipe) -> None:
 
 def _require_packages(kind: str) -> None:
     """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs, UsageError where none is."""
-    from rlx.preflight.rehearsal import rehearser_of
+    from rlx.planning.rehearsal import rehearser_of
 
     rehearser = rehearser_of(kind)
     package, needed = rehearser.NEEDED
@@ -162,7 +162,7 @@ def _run(resolved: ResolvedRecipe, engine: Engine, folder: Path, limit_s: float,
 
 def _prepared(resolved: ResolvedRecipe, engine: Engine, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
-    from rlx.preflight.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
+    from rlx.planning.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
 
     rehearser = rehearser_of(resolved.recipe.backend.kind)
     order = tiny_models.order(tiny_model_of(resolved, engine.head_dim))
@@ -181,7 +181,7 @@ def _prepared(resolved: ResolvedRecipe, engine: Engine, folder: Path, tell: Tell
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
-    from rlx.preflight.preflight import checked
+    from rlx.planning.preflight import checked
 
     here = local_site()
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}

@@ -105,7 +105,7 @@ def _heads(index: Index, refs: Sequence[RunRef]) -> list[RunRef]:
 
 
 def _check_ended(rows: Sequence[Overview], *, force: bool) -> None:
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     silent = [row for row in rows if row.state is RunState.UNREACHABLE]
     going = [row for row in rows if not row.state.is_terminal and row not in silent]

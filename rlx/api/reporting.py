@@ -119,7 +119,7 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
 
     A run that waits for its devices has no log yet.
     """
-    from rlx.plan import RunState
+    from rlx.model import RunState
     from rlx.runs import resolve
     from rlx.runs.judging.diagnosed import diagnose_runs
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError, UsageError
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.api.selection import Runs
-    from rlx.plan import LaunchPlan
-    from rlx.plan.attempt_lineage import Lineage
+    from rlx.model import LaunchPlan
+    from rlx.model.attempt_lineage import Lineage
     from rlx.runs import Index, RunRef, Sight
     from rlx.runs.manifest import Manifest
     from rlx.runs.retrying.further_attempt import Resumption
@@ -132,7 +132,7 @@ def _planned(
 ) -> tuple[Lineage, Resumption]:
     from datetime import UTC, datetime
 
-    from rlx.plan.attempt_lineage import Lineage
+    from rlx.model.attempt_lineage import Lineage
     from rlx.runs.manifest import submitter
 
     resumption, passed = _resumption(sight.ref, manifest.plan, from_checkpoint, spare)

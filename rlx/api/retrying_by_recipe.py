@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
-from rlx.plan import RunState
-from rlx.plan.attempt_lineage import LOST
+from rlx.model import RunState
+from rlx.model.attempt_lineage import LOST
 
 if TYPE_CHECKING:
     from rlx.api.telling import Tell

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rlx.api.telling import unheard
 from rlx.errors import RlxError, UsageError
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from queue import Queue
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rlx.api.rebalancing import Rebalancing
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
-    from rlx.plan import Place
+    from rlx.model import Place
     from rlx.runs import Index, RunRef
     from rlx.runs.logs.log_lines import LogQuery
 

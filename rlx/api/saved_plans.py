@@ -13,14 +13,14 @@ from rlx.api.planning import find_backends
 from rlx.api.plans import Draft, Plans
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_stdin
-from rlx.plan import LaunchPlan, Registration, from_jsonable
-from rlx.plan.launch_plan import with_current_names
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import LaunchPlan, Registration, from_jsonable
+from rlx.model.launch_plan import with_current_names
+from rlx.model.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
     from rlx.api.host_check import HostLooks
     from rlx.api.target import Target
-    from rlx.plan import Installation, Place
+    from rlx.model import Installation, Place
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.first_form import DeclaredArm
 
@@ -125,7 +125,7 @@ def _plans(document: Any, path: str) -> list[Any]:
 def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> Draft:
     from rlx.api.target import target_of
     from rlx.hosts.node_plans import as_nodes
-    from rlx.preflight.preflight import checked
+    from rlx.planning.preflight import checked
 
     registered = _registered(plan, recipe)
     bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.parts]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Plans
     from rlx.api.target import Target
     from rlx.backends.shared.users_script import ScriptPart
-    from rlx.plan import Image, LaunchPlan
+    from rlx.model import Image, LaunchPlan
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
@@ -50,7 +50,7 @@ def plan_script(
     from rlx.api.plans import Draft, Plans
     from rlx.api.target import named_target
     from rlx.backends.shared.users_script import UsersScript
-    from rlx.preflight.preflight import checked
+    from rlx.planning.preflight import checked
 
     script = read_script(path, name, arm, aqn)
     target = named_target(host, container, devices)
@@ -68,7 +68,7 @@ def plan_script(
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:
     """Raises UsageError where a script has a secret in it: a written plan holds the script as it is."""
-    from rlx.plan.run_dir import SCRIPT_DIR
+    from rlx.model.run_dir import SCRIPT_DIR
     from rlx.secret_text import lines_with_secrets
 
     for file in (file for plan in plans for file in plan.files if file.path.startswith(f"{SCRIPT_DIR}/")):

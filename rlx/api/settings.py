@@ -85,7 +85,7 @@ def change_setting(key: str, value: str | None) -> Setting:
 
 
 def _root_written(host: Host) -> str:
-    from rlx.plan import LOCAL, Site
+    from rlx.model import LOCAL, Site
 
     if host.name == LOCAL.host and os.environ.get("RLX_ROOT"):
         return "RLX_ROOT"

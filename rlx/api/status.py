@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
-    from rlx.plan import Site
+    from rlx.model import Site
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.looking.overview import Overview
     from rlx.runs.looking.revisit import Revisit

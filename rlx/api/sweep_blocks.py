@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.plan import RunState
+from rlx.model import RunState
 
 _RECIPE_FILE = "recipe.yaml"
 
 if TYPE_CHECKING:
     from rlx.api.sweep_file import SweepFile
     from rlx.api.sweep_hosts import LeftOut, SweepHost
-    from rlx.plan import LaunchPlan
+    from rlx.model import LaunchPlan
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
     from rlx.runs.index.moves import Move
@@ -119,7 +119,7 @@ class PlannedBlock:
 
 def _as_sent(host: SweepHost, recipes: Sequence[ResolvedRecipe], own: Sequence[LaunchPlan]) -> list[LaunchPlan]:
     """The plans with the recipe as it was launched, where the new ones name the files that were unpacked for them."""
-    from rlx.plan.launch_plan import seal
+    from rlx.model.launch_plan import seal
 
     return [_restored(draft.plan, before, seal) for draft, before in zip(host.drafts(recipes), own, strict=True)]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import bounded, open_regular, parse_json
-from rlx.plan import LaunchPlan, from_jsonable, to_jsonable
+from rlx.model import LaunchPlan, from_jsonable, to_jsonable
 
 if TYPE_CHECKING:
     from rlx.api.plans import Plans

@@ -12,8 +12,8 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from rlx.api.plans import Draft
     from rlx.api.target import Target
-    from rlx.plan import Finding, Installation, LaunchPlan
-    from rlx.preflight.host_look import HostLook
+    from rlx.model import Finding, Installation, LaunchPlan
+    from rlx.planning.host_look import HostLook
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Leases
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rlx.api.dealing import Deal, deal
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.api.plans import Missing, Plans

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import LaunchPlan, Place
+    from rlx.model import LaunchPlan, Place
     from rlx.runs import RunRef
     from rlx.runs.adopted.imported import Imported
 
@@ -112,7 +112,7 @@ def _recipe_plan(recipe: str, arm: str | None, seed: int | None) -> LaunchPlan:
     from rlx.api.planning import plan_at
     from rlx.api.target import Target
     from rlx.hosts import Host
-    from rlx.plan import LOCAL, Site
+    from rlx.model import LOCAL, Site
 
     nowhere = Target(Host(LOCAL.host), Site())
     plans = plan_at(recipe, [arm] if arm else [], [] if seed is None else [seed], [], nowhere).plans

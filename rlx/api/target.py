@@ -11,7 +11,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.hosts import Host
-    from rlx.plan import Image, LaunchPlan, Site
+    from rlx.model import Image, LaunchPlan, Site
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.hosts import Completed
-    from rlx.plan import Site
+    from rlx.model import Site
 
 _MAKER = "tiny_addition.py"
 _PACKAGES = ("torch", "transformers", "pyarrow")
@@ -54,7 +54,7 @@ def _run(site: Site, arguments: list[str]) -> Completed:
 
 def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError:
     from rlx.backends.registry import kinds
-    from rlx.preflight.rehearsal import rehearser_of
+    from rlx.planning.rehearsal import rehearser_of
 
     if answer["problem"] == "packages":
         return RlxError(

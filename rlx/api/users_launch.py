@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlx.api.script_secrets import Secrets
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from rlx.secret_text import names_secret
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _findings(
     script: ShellScript, chosen: Inner, starts: list[Inner], text: str, name: str, secrets: Secrets
 ) -> Iterator[Finding]:
     """What the script does besides, or what was taken for granted."""
-    from rlx.preflight.script_lines import findings_of
+    from rlx.planning.script_lines import findings_of
 
     for word in script.sourced:
         file = secrets.masked(word.text())

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,7 +65,7 @@ def _schema_findings(error: UsageError) -> Iterator[ArmsFinding]:
 
 def _findings(file: RecipeFile) -> Iterator[ArmsFinding]:
     """Find what preflight can without a host, once for all arms that have it. A waiver serves if one arm needs it."""
-    from rlx.preflight.rules import check, waives_nothing
+    from rlx.planning.rules import check, waives_nothing
 
     arms: dict[Finding, list[str]] = {}
     for arm in file.arms:

@@ -92,7 +92,7 @@ def _states(rows: Sequence[Overview]) -> str:
 
 def outcome(rows: Sequence[Overview]) -> ExitCode:
     """The exit code of runs that have ended: that of the worst of them."""
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     states = {row.state for row in rows}
     if states & {RunState.FAILED, RunState.LOST}:

@@ -35,7 +35,7 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
 
     from rlx.api.selection import open_index
     from rlx.evidence.waivers import Waiver
-    from rlx.plan.verdict_rules import RULES
+    from rlx.model.verdict_rules import RULES
     from rlx.runs.index.kept_waivers import read_waivers, write_waivers
     from rlx.runs.index.labels import checked_note
     from rlx.runs.manifest import submitter

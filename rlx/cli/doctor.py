@@ -11,8 +11,8 @@ from rlx.cli.frame.completion import HOSTS, RECIPES
 from rlx.cli.frame.site_options import TrustOption
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding
-    from rlx.preflight.probing.examined import Examined
+    from rlx.model import Finding
+    from rlx.planning.probing.examined import Examined
 
 
 def doctor(

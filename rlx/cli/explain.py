@@ -31,7 +31,7 @@ def explain(
     from rlx.api.explaining import explain as explanation_of
     from rlx.api.explaining import explain_all
     from rlx.cli.frame.output import print_json, print_text
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     if id is None:
         pages = explain_all(language)

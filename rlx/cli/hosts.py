@@ -153,7 +153,7 @@ def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> Non
     from rlx.api.containers import start_container
     from rlx.cli.frame.output import patience, print_json
     from rlx.cli.frame.site_options import narrate_made
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     with patience(f"starting a container on {name} …"):
         made = start_container(name, image)
@@ -266,7 +266,7 @@ def _kept_trust(project: bool) -> Iterator[None]:
 
 def _root_words(name: str, root: str | None, container: str | None) -> str:
     """Say which folder a launch takes on a host, and why: with a container, one that both share by a mount."""
-    from rlx.plan import Site
+    from rlx.model import Site
 
     chosen = root or Site().root
     if not container:
@@ -318,7 +318,7 @@ def _pairs(option: str, texts: Sequence[str], value_of: Callable[[str], Any]) ->
 
 
 def _document(host: Host) -> dict[str, Any]:
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     document: dict[str, Any] = to_jsonable(host)
     return document

@@ -40,7 +40,7 @@ from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.plans import Plans
-    from rlx.plan import LaunchPlan, Site
+    from rlx.model import LaunchPlan, Site
     from rlx.runs import Launched
 
 

@@ -48,6 +48,6 @@ def rm(
 
 
 def _document(removed: Removed) -> dict[str, object]:
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     return dict(to_jsonable(removed.tombstone))

@@ -10,7 +10,7 @@ import typer
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import Place
+    from rlx.model import Place
 
 # The path begins at the first :/ or :~/ that is no part of a URL; what is behind it may hold anything.
 _HOST = r"ssh://[^/:\[]*(?:\[[^\]]*\])?(?::\d+)?|[^:/]+"

@@ -50,7 +50,7 @@ def _row(validated: Validated, strict: bool) -> dict[str, Any]:
 
 
 def _finding(found: ArmsFinding) -> dict[str, Any]:
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     return {**to_jsonable(found.finding), "arms": found.arms}
 

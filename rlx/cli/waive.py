@@ -32,7 +32,7 @@ def waive(
     from rlx.api.waiving import unwaive
     from rlx.api.waiving import waive as waive_findings
     from rlx.cli.frame.output import patience, print_json, print_text
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     ids = [word for word in words if _ID.fullmatch(word)]
     runs = [name for word in words if word not in ids for name in word.split(",")]

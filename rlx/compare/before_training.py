@@ -15,7 +15,7 @@ from rlx.compare.matching import Items
 from rlx.compare.proportions import two_proportions
 from rlx.compare.sentences import p_text
 from rlx.evidence import ItemScores
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 BEFORE = 0
 ALPHA = 0.001

@@ -11,7 +11,7 @@ from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.item_counts import ItemCount
 from rlx.compare.pace import HostLoad
 from rlx.evidence import Verdict, VerdictStatus
-from rlx.plan import RunState
+from rlx.model import RunState
 
 
 class _Seeded(Protocol):

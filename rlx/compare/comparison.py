@@ -30,8 +30,8 @@ from rlx.compare.seed_findings import seed_findings
 from rlx.compare.sentences import sentences
 from rlx.compare.unrecorded import unrecorded
 from rlx.evidence.metrics import data_sources
-from rlx.plan import Finding, Severity
-from rlx.plan.verdict_rules import is_made
+from rlx.model import Finding, Severity
+from rlx.model.verdict_rules import is_made
 
 _NO_STEPS: Mapping[int, Items] = MappingProxyType({})
 

@@ -9,7 +9,7 @@ from rlx.compare.claim import claim
 from rlx.compare.compared_arms import ComparedArm
 from rlx.compare.comparison_values import Comparison
 from rlx.compare.registered_words import registered_lines
-from rlx.plan import to_jsonable
+from rlx.model import to_jsonable
 
 
 def comparison_document(comparison: Comparison) -> Mapping[str, Any]:

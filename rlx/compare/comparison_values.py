@@ -20,8 +20,8 @@ from rlx.compare.registered_result import RegisteredResult
 from rlx.compare.statistic import Statistic
 from rlx.errors import ExitCode
 from rlx.evidence import VerdictStatus
-from rlx.plan import Finding, Severity
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Finding, Severity
+from rlx.model.verdict_rules import RULES
 
 COLLAPSED = "RLX931"
 """The finding that the control collapsed before the step that is compared."""

@@ -20,7 +20,7 @@ from rlx.evidence import Evidence, JudgedRun
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column, metric_of
 from rlx.evidence.reading.metric_table import Column
-from rlx.plan.run_dir import VALIDATION_DIR
+from rlx.model.run_dir import VALIDATION_DIR
 
 _OF_THE_WEIGHTS = (
     Role.GRAD_NORM,

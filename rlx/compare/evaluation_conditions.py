@@ -23,7 +23,7 @@ from rlx.compare.difference_areas import (
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import is_validation
-from rlx.plan.post_metric import is_post
+from rlx.model.post_metric import is_post
 
 
 class Condition(StrEnum):

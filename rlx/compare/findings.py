@@ -14,8 +14,8 @@ from rlx.compare.evaluation_conditions import Condition
 from rlx.compare.item_counts import is_accuracy_above_one
 from rlx.compare.unrecorded import unknown_evaluation
 from rlx.evidence.verdict import counted
-from rlx.plan import Finding, Severity
-from rlx.plan.verdict_rules import is_made
+from rlx.model import Finding, Severity
+from rlx.model.verdict_rules import is_made
 
 _NAMED = 5
 _SAME_WAY = "evaluate both arms in the same way on the same items"

@@ -11,7 +11,7 @@ from rlx.compare.compared_arms import ComparedRun
 from rlx.compare.comparison_values import Pair
 from rlx.compare.matching import Items
 from rlx.evidence import ItemScores
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 # A reward model that runs in bfloat16 repeats itself to two or three digits.
 _ALIKE = 0.02

@@ -12,7 +12,7 @@ from rlx.compare.paired import paired_items
 from rlx.compare.proportions import two_proportions
 from rlx.compare.seed_test import welch_seeds
 from rlx.compare.statistic import Statistic
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 _SAY_N = "; --val-size of rlx import, or data.val_rows in the recipe, can"
 

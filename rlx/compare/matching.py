@@ -10,7 +10,7 @@ from rlx.compare.comparison_values import Pair
 from rlx.evidence import ItemScores
 from rlx.evidence.grammars import grammars
 from rlx.evidence.reading.item_scores import wanted_scores
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 Items = Mapping[str, ItemScores]
 """The scores of one validation by run id; a run that kept none is not there."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, core_metric
 from rlx.evidence.metrics import is_validation, metric_names
-from rlx.plan.post_metric import is_post
+from rlx.model.post_metric import is_post
 
 
 def choose_metric(runs: Sequence[JudgedRun], wanted: str | None) -> str:

@@ -10,7 +10,7 @@ from rlx.compare.compared_arms import ComparedArm, ComparedRun
 from rlx.compare.item_counts import printed_decimals
 from rlx.compare.matching import Items, belongs
 from rlx.evidence import ItemScores, Verdict, VerdictStatus
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 # verl 0.4 and older print three decimals, later ones all.
 _FEWEST_DECIMALS = 3

@@ -8,7 +8,7 @@ from rlx.compare.comparison_values import Copy, Pair
 from rlx.compare.matching import NO_ITEMS, Items
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.evidence.verdict import percent
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 _MANY_REPEATS = 0.05
 

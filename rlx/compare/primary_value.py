@@ -11,9 +11,9 @@ from statistics import fmean
 from rlx.compare.align import Series, finite
 from rlx.evidence import JudgedRun, series
 from rlx.evidence.metrics import disputed, is_validation
-from rlx.plan import Registration
-from rlx.plan.post_metric import is_post
-from rlx.plan.registration import AREA, LAST
+from rlx.model import Registration
+from rlx.model.post_metric import is_post
+from rlx.model.registration import AREA, LAST
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from rlx.compare.error_rates import ALPHA
-from rlx.plan import Registration
+from rlx.model import Registration
 
 
 class Claim(StrEnum):

@@ -13,8 +13,8 @@ from rlx.compare.registered_design import registered_design
 from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
 from rlx.compare.run_slots import RunSlot
 from rlx.evidence import JudgedRun, Verdict, VerdictStatus
-from rlx.plan import Registration, RunState
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Registration, RunState
+from rlx.model.verdict_rules import RULES
 
 _FEWEST = 2
 

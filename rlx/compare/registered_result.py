@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from rlx.compare.left_out import LeftOut
 from rlx.compare.registered_answer import Answer
-from rlx.plan import Finding, Registration
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Finding, Registration
+from rlx.model.verdict_rules import RULES
 
 
 @dataclass(frozen=True, slots=True)

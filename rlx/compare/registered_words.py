@@ -14,8 +14,8 @@ from rlx.compare.sentences import p_text, unverified_words
 from rlx.compare.unit import Unit
 from rlx.evidence.metrics import is_validation
 from rlx.evidence.verdict import counted
-from rlx.plan import Registration, RunState
-from rlx.plan.registration import AREA, LAST
+from rlx.model import Registration, RunState
+from rlx.model.registration import AREA, LAST
 
 _FAILED = {state.value for state in (RunState.FAILED, RunState.LOST, RunState.STOPPED)}
 

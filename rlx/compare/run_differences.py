@@ -24,8 +24,8 @@ from rlx.compare.difference_areas import (
     area_of,
 )
 from rlx.evidence import JudgedRun
-from rlx.plan import LaunchPlan, RunState
-from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR
+from rlx.model import LaunchPlan, RunState
+from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR
 from rlx.yaml_reader.hydra import bare_key, read_words
 
 _PACKAGE = "package "

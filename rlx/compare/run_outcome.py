@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.compare.run_slots import Outcome
 from rlx.evidence import Verdict, VerdictStatus
 from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine
-from rlx.plan import RunState
+from rlx.model import RunState
 
 _NOBODY_RECORDED = "nobody recorded an end, and its log names no cause"
 

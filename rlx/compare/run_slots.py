@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
 
-from rlx.plan import Registration
+from rlx.model import Registration
 
 
 class Outcome(StrEnum):

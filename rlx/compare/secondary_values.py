@@ -9,8 +9,8 @@ from rlx.compare.primary_value import primary_values
 from rlx.compare.registered_result import RegisteredResult
 from rlx.evidence import JudgedRun
 from rlx.evidence.metrics import is_named, metric_names
-from rlx.plan import Registration
-from rlx.plan.registration import AREA
+from rlx.model import Registration
+from rlx.model.registration import AREA
 
 _MOST = 24
 

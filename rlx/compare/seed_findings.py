@@ -11,7 +11,7 @@ from rlx.compare.comparison_values import Pair
 from rlx.compare.equal_runs import EqualRuns, Times
 from rlx.compare.evaluation_conditions import Measure
 from rlx.compare.findings import brief, named
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 
 def seed_findings(pair: Pair) -> tuple[Finding, ...]:

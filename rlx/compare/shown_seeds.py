@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from rlx.evidence import JudgedRun, seeds_of_config
-from rlx.plan.verdict_rules import is_made
+from rlx.model.verdict_rules import is_made
 
 _CONFIGS = ("config", "printed_config")
 _NAMED = 5

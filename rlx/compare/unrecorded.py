@@ -9,8 +9,8 @@ from rlx.compare.difference_areas import CHAT_TEMPLATE, HELD_OUT_DATA, MODEL_WEI
 from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.run_differences import known_facts
 from rlx.evidence import JudgedRun
-from rlx.plan import Finding, RunState, Severity
-from rlx.plan.post_metric import is_post
+from rlx.model import Finding, RunState, Severity
+from rlx.model.post_metric import is_post
 
 _BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
 

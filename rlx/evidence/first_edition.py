@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlx.plan import Expectations, NoisePromise
+from rlx.model import Expectations, NoisePromise
 
 _PAYLOAD = "payload"
 _OPTIONS = (

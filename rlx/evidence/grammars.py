@@ -9,7 +9,7 @@ from types import ModuleType
 
 from rlx.backends.registry import packages, parts
 from rlx.evidence.log_grammar import LogGrammar, Role
-from rlx.plan.post_metric import POST_PREFIX
+from rlx.model.post_metric import POST_PREFIX
 
 Rows = tuple[tuple[str, str], ...]
 

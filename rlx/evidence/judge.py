@@ -30,8 +30,8 @@ from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.evidence.verdict import Charge, Verdict, VerdictStatus, counted, without_evidence
 from rlx.evidence.waivers import Waiver, waivable, waived_words, with_waivers
-from rlx.plan import Expectations, NoiseSchedule, RunState
-from rlx.plan.verdict_rules import RULES, is_made
+from rlx.model import Expectations, NoiseSchedule, RunState
+from rlx.model.verdict_rules import RULES, is_made
 
 _ORDER = tuple(VerdictStatus)
 _SINGLE_ARM = "main"

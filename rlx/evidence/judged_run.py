@@ -10,7 +10,7 @@ from typing import Any
 from rlx.evidence.reading.run_usage import NO_USAGE, RunUsage
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Verdict
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 
 
 @dataclass(frozen=True, slots=True)

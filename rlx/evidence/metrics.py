@@ -12,8 +12,8 @@ from rlx.evidence.grammars import core_prefixes, names_of, validation_prefixes
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.reading.metric_table import NO_COLUMN, Column, MetricTable, Steps
 from rlx.evidence.run_evidence import Evidence
-from rlx.plan import Expectations
-from rlx.plan.post_metric import POST, is_post
+from rlx.model import Expectations
+from rlx.model.post_metric import POST, is_post
 
 AUTO = "auto"
 _WILD = frozenset("*?[")

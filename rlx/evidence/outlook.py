@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rlx.evidence.verdict import CONTRADICTED, Verdict, VerdictStatus
-from rlx.plan import RunState, Severity
+from rlx.model import RunState, Severity
 
 ON_TRACK = "on track"
 HOPELESS = "cannot become valid"

@@ -9,7 +9,7 @@ from rlx.evidence.charges.traced_settings import is_noise
 from rlx.evidence.grammars import by_kind
 from rlx.evidence.modes import named
 from rlx.evidence.traces import KeyTrace, Shown
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 
 
 def promised_traces(plan: LaunchPlan) -> Iterator[KeyTrace]:

@@ -13,7 +13,7 @@ from typing import Any
 from rlx.evidence.grammars import grammars
 from rlx.evidence.log_grammar import Configured
 from rlx.evidence.run_evidence import Announcement, Evidence
-from rlx.plan import Expectations, Link, NoiseSchedule
+from rlx.model import Expectations, Link, NoiseSchedule
 
 # A log may name any number of steps.
 _MOST_STEPS = 1_000_000

@@ -16,7 +16,7 @@ from rlx.evidence.metrics import is_core, metric_of, series
 from rlx.evidence.reading.reward_calls import RewardCalls
 from rlx.evidence.run_evidence import ROLLOUT, Evidence
 from rlx.evidence.verdict import Verdict, VerdictStatus, at_steps
-from rlx.plan import Expectations, Finding, RunState, Severity
+from rlx.model import Expectations, Finding, RunState, Severity
 
 
 @dataclass(frozen=True, slots=True)

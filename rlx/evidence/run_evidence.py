@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.usage_file import MemoryKills
-from rlx.plan import NoiseProcess
-from rlx.plan.attempt_lineage import Lineage
+from rlx.model import NoiseProcess
+from rlx.model.attempt_lineage import Lineage
 
 ROLLOUT = "rollout"
 VALIDATION = "validation"
@@ -33,7 +33,7 @@ class NoiseEvent:
     where it says nothing. `per_layer`: sigma was multiplied layer by layer. `folded`: Ray printed this line in the
     place of several, so that others like it are not in the log.
 
-    `shard`, `rank`, `node`: whose weights, beside `replica` (`rlx.plan.NoiseProcess`). `skipped`: layers of the kind
+    `shard`, `rank`, `node`: whose weights, beside `replica` (`rlx.model.NoiseProcess`). `skipped`: layers of the kind
     that were left out; None where the source does not count. `dtypes`: of the weights, joined by "+". `fingerprint`
     names the noise that was drawn, whatever it was multiplied by. Digests of the layers that take noise:
     `digest_before` first thing in this sync, `digest_clean` after receiving and restoring, `digest_after` after the
@@ -95,8 +95,8 @@ class NoiseSettings:
     """The settings that one process was told, as it wrote them down before its first noise.
 
     `content`: what it wrote, as JSON; the content of aqn.json as that process read it is among it. `digest`: of that
-    file, as in `rlx.plan.NoisePromise`; "" where the payload took none. `layers`: the modules that take noise, by name,
-    and `elements` how many weights they have; empty and None where the payload did not say. `layer_count`: of the
+    file, as in `rlx.model.NoisePromise`; "" where the payload took none. `layers`: the modules that take noise, by
+    name, and `elements` how many weights they have; empty and None where the payload did not say. `layer_count`: of the
     layers, by kind.
     """
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from rlx.evidence.modes import ALL_MODES, Mode, named, setting
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.run_evidence import Evidence
-from rlx.plan import Expectations
+from rlx.model import Expectations
 
 _RELATIVE = 1e-4
 """Means over processes and mini-batches are taken in float32 at least."""

@@ -11,8 +11,8 @@ from rlx.evidence.charges.run_end import reached
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Verdict, VerdictStatus, without_evidence
 from rlx.evidence.waivers import Waiver, waivable, waived_words, with_waivers
-from rlx.plan import Expectations, RunState
-from rlx.plan.verdict_rules import RULES, is_made
+from rlx.model import Expectations, RunState
+from rlx.model.verdict_rules import RULES, is_made
 
 
 def judge_unplanned(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from rlx.evidence.traces import KeyTrace
-from rlx.plan import Finding, Severity
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Finding, Severity
+from rlx.model.verdict_rules import RULES
 
 CONTRADICTED = "contradicted"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rlx.evidence.verdict import Charge, VerdictStatus, counted
-from rlx.plan import Severity
-from rlx.plan.verdict_rules import is_changed
+from rlx.model import Severity
+from rlx.model.verdict_rules import is_changed
 
 
 @dataclass(frozen=True, slots=True)

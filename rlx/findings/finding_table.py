@@ -49,8 +49,8 @@ class FindingText:
 class FindingRow:
     """`source`: where the fact comes from; "" where it is rlx's own. `modules`: how many of them name the id.
 
-    `since`, `changed`: the versions of the rules (rlx/plan/verdict_rules.py) that made it first, and of other runs than
-    before.
+    `since`, `changed`: the versions of the rules (rlx/model/verdict_rules.py) that made it first, and of other runs
+    than before.
     """
 
     id: str

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rlx.hosts.local import LocalTransport
     from rlx.hosts.transport import Completed, Transport
     from rlx.hosts.transports import connect, open_ahead, transport_for
-    from rlx.plan import Image
+    from rlx.model import Image
 
 _PLACES = {
     "containers.locate": ("Container", "inspect_container", "locate"),

@@ -21,7 +21,7 @@ from rlx.errors import RlxError
 from rlx.hosts.transport import Completed
 from rlx.hosts.transports import transport_for
 from rlx.local_files import parse_json
-from rlx.plan import NO_FOLDER, NO_PYTHON, NO_READER, Cmd, Installation, InstallationQuestion, Site
+from rlx.model import NO_FOLDER, NO_PYTHON, NO_READER, Cmd, Installation, InstallationQuestion, Site
 
 _TIMEOUT_S = 60.0
 _MARK = b"rlx-tree\n"

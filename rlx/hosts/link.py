@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rlx.errors import RlxError
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 READY = b"rlx-ready\n"
 _PATIENCE_S = 2.0

@@ -15,7 +15,7 @@ from rlx.hosts.link import AnswerTooLong, Opening
 from rlx.hosts.process import exchange
 from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out, too_much
 from rlx.hosts.transport import Completed
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 _CHUNK_BYTES = 65536
 _NOT_STARTED = 127

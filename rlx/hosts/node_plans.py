@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from rlx.plan import Cluster, Finding, LaunchPlan, Severity
+from rlx.model import Cluster, Finding, LaunchPlan, Severity
 
 _SEVERAL_HOSTS = "rlx launch RECIPE --host HEAD,OTHER names a host for each node"
 _SPREAD = (

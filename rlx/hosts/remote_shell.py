@@ -23,7 +23,7 @@ from contextlib import ExitStack, contextmanager
 from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable, waited_out
 from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Opening, Session
 from rlx.hosts.transport import Completed, shown
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 # What a login script left of something else is passed over.
 READ_AND_RUN = (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rlx.hosts.transport import Completed, Transport
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 
 @dataclass(frozen=True, slots=True)

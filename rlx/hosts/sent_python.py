@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.local_files import parse_json
-from rlx.plan import Cmd
+from rlx.model import Cmd
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
-    from rlx.plan import Place, Site
+    from rlx.model import Place, Site
 
 # Runs the program in the argument after it. Python puts the folder that it is started in on its path, where anybody's
 # json.py would come before its own; -I, which leaves that out, would leave out what CANN's scripts export, too.

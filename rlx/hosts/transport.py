@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 _SHOWN_CHARACTERS = 80
 

@@ -16,7 +16,7 @@ from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.ssh.openssh import OpensshLink, interactive
 from rlx.hosts.transport import Transport
 from rlx.installed import install_command
-from rlx.plan import Cmd, Place
+from rlx.model import Cmd, Place
 
 
 def terminal_command(place: Place, cmd: Cmd) -> Cmd:

@@ -17,7 +17,7 @@ from rlx.recipe.tree import Node, changed, plain, settled
 from rlx.renamed_keys import first_names
 
 KEY = "experiment"
-# Of the digest, as rlx/plan/registration.py numbers them.
+# Of the digest, as rlx/model/registration.py numbers them.
 _FORM = 2
 Arms = Mapping[str, Document]
 

@@ -14,7 +14,7 @@ from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
 from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from rlx.report import page_tables as tables
 from rlx.report.item_tables import found_items
 from rlx.report.multiples import EXPLORATORY, drawn_arms, multiples

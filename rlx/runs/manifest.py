@@ -17,9 +17,9 @@ from rlx.errors import UsageError
 from rlx.hosts import transport_for
 from rlx.hosts.script_parts import run_part
 from rlx.local_files import parse_json
-from rlx.plan import LaunchPlan, Place, salvage_jsonable, to_jsonable
-from rlx.plan.launch_plan import with_current_names
-from rlx.plan.run_dir import MANIFEST_FILE
+from rlx.model import LaunchPlan, Place, salvage_jsonable, to_jsonable
+from rlx.model.launch_plan import with_current_names
+from rlx.model.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
 from rlx.runs.index.moves import Move
 from rlx.runs.looking.state import epoch_of

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rlx.plan import LaunchPlan, Place, Site
-from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE
+from rlx.model import LaunchPlan, Place, Site
+from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def tmux_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """The attempts that are in a run directory; `rlx.plan.run_dir` names its files."""
+    """The attempts that are in a run directory; `rlx.model.run_dir` names its files."""
 
     run_dir: Path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlx.errors import RlxError
 from rlx.hosts import tmux_socket, transport_for
 from rlx.hosts.transports import terminal_command
-from rlx.plan import Cmd
+from rlx.model import Cmd
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.run import RunRef
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.host_errors import HostError, reading_answer
-from rlx.plan import Place, RunState
+from rlx.model import Place, RunState
 from rlx.runs import supervisor
 from rlx.runs.adopted.log_source import Source, source_of
 from rlx.runs.looking.look import Sight

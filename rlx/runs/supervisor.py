@@ -7,8 +7,8 @@ from functools import cache
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
-from rlx.plan import Place
-from rlx.plan.run_dir import SUPERVISE_FILE
+from rlx.model import Place
+from rlx.model.run_dir import SUPERVISE_FILE
 from rlx.resources import payload_folder
 from rlx.schedulers.registry import LEASES, PACKAGES, shell_parts
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.schedulers.registry import check_batch_scheduler, name_of, part
 
 if TYPE_CHECKING:
-    from rlx.plan import Batch, Finding, LaunchPlan, PlannedFile, Site
+    from rlx.model import Batch, Finding, LaunchPlan, PlannedFile, Site
 
 
 class EntryPart(Protocol):

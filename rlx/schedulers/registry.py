@@ -18,7 +18,7 @@ from rlx.plug_ins import load, plug_ins
 from rlx.resources import payload_below
 
 if TYPE_CHECKING:
-    from rlx.plan import Batch
+    from rlx.model import Batch
 
 GROUP = "rlx.schedulers"
 LEASES = "leases"

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.conformance import PAGE, Launch, composed, launches, tables
 from benchmarks.page_tables import out_of_date
-from rlx.plan import Severity
+from rlx.model import Severity
 from rlx.yaml_reader.hydra import read_word
 
 LAUNCHES = tuple(launches())

@@ -57,7 +57,7 @@ def test_every_function_says_what_it_raises_and_has_types(name: str) -> None:
     assert all(each.annotation is not inspect.Parameter.empty for each in signature.parameters.values())
 
 
-@pytest.mark.parametrize("name", ["plan", "compare", "report"])
+@pytest.mark.parametrize("name", ["compare", "report"])
 def test_a_function_and_a_package_of_one_name(name: str) -> None:
     """Whichever is used first, attribute access gives the function and an import the package."""
     package = import_module(f"rlx.{name}")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from benchmarks.mangled import mangled
 from rlx.api.recipe_from import recipe_from
 from rlx.errors import RlxError
-from rlx.preflight.script_lines import findings_of
+from rlx.planning.script_lines import findings_of
 from tests.conftest import CASES
 
 pytestmark = pytest.mark.slow

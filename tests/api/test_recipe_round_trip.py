@@ -12,7 +12,7 @@ from rlx.backends.protocol import load_backend
 from rlx.backends.registry import optional_part
 from rlx.backends.shared.users_keys import same
 from rlx.errors import UsageError
-from rlx.plan import Site
+from rlx.model import Site
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.recipe.source import Source
 

@@ -15,7 +15,7 @@ from rlx.api.plans import Draft, Plans
 from rlx.compare.left_out import LeftOutBy
 from rlx.errors import ExitCode
 from rlx.findings import finding_row
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunRef
 from tests.conftest import CASES, REPOSITORY
 from tests.recorded import place_runs

@@ -9,8 +9,8 @@ import pytest
 
 from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
-from rlx.plan import Finding, Severity, Site
-from rlx.preflight.rules import check as preflight
+from rlx.model import Finding, Severity, Site
+from rlx.planning.rules import check as preflight
 from rlx.recipe import ResolvedRecipe
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree, resolved
 

@@ -11,8 +11,8 @@ from rlx.backends.verl.backend import check, plan
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.plan import Correction, Expectations, Severity, Site
-from rlx.preflight.rules import check as rules
+from rlx.model import Correction, Expectations, Severity, Site
+from rlx.planning.rules import check as rules
 from tests.backends.conftest import AQN, VERSIONS, MakeRecipe
 from tests.backends.test_key_contract import composed
 

@@ -11,7 +11,7 @@ import pytest
 from rlx.backends.verl.backend import plan
 from rlx.backends.verl.noise import fork_sigma
 from rlx.errors import UsageError
-from rlx.plan import BatchesAStep, Expectations, NoiseProcess, NoisePromise, Site
+from rlx.model import BatchesAStep, Expectations, NoiseProcess, NoisePromise, Site
 from rlx.recipe.schema import Aqn
 from tests.backends.conftest import AQN, CPU, MakeRecipe
 

@@ -15,7 +15,7 @@ from rlx.backends.verl.generate_keys import generate
 from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS, find_table
 from rlx.backends.verl.overrides import Override, chosen
 from rlx.backends.verl.overrides.layout import config_name
-from rlx.plan import Severity
+from rlx.model import Severity
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree
 from tests.wheels import DEVELOPMENT
 

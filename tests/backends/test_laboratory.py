@@ -6,7 +6,7 @@ import pytest
 
 from rlx.backends.verl.backend import plan
 from rlx.hosts import site_of
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 from rlx.recipe import load_recipe
 
 LABORATORIES = ("tiny-cpu-laboratory", "qwen2.5-1.5b-gsm8k-laboratory-npu")

@@ -17,7 +17,7 @@ import pytest
 
 from rlx.backends.verl.backend import plan
 from rlx.evidence import VerdictStatus, judge, read_evidence
-from rlx.plan import Expectations, RunState, Site
+from rlx.model import Expectations, RunState, Site
 from tests.backends.conftest import CPU, MakeRecipe
 
 TRAINER = """

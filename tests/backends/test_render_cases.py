@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 from rlx.backends.verl.backend import plan
 from rlx.errors import UsageError
 from rlx.evidence.charges.composed_settings import setting_mismatches
-from rlx.plan import LaunchPlan, Site, from_jsonable, to_jsonable
+from rlx.model import LaunchPlan, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
 from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.backends.conftest import config_tree, resolved

@@ -12,8 +12,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 
 from rlx.backends.verl.backend import plan
-from rlx.plan import LaunchPlan, Severity, Site
-from rlx.preflight.rules import check
+from rlx.model import LaunchPlan, Severity, Site
+from rlx.planning.rules import check
 from tests.backends.conftest import CPU, VERSIONS, MakeRecipe, config_tree
 
 TWO = {"layout": {"nodes": 2}}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlx.backends.verl.backend import plan
-from rlx.plan import LaunchPlan, Link, NoiseProcess, NoisePromise, Site
+from rlx.model import LaunchPlan, Link, NoiseProcess, NoisePromise, Site
 from tests.backends.conftest import AQN, CPU, resolved
 
 NOISY = {"arms": {"baseline": {}, "aqn": {"aqn": AQN}}, "control": "baseline"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlx.backends.verl.backend import plan
-from rlx.plan import LaunchPlan, Site, WeightPromise
+from rlx.model import LaunchPlan, Site, WeightPromise
 from tests.backends.conftest import AQN, CPU, resolved
 
 OFF = {"env": {"RLX_WEIGHT_RECORDS": "off"}}

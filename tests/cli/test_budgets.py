@@ -25,7 +25,7 @@ from pathlib import Path
 from rlx.hosts import Completed
 from rlx.hosts.host_errors import HostError
 from rlx.errors import RlxError
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.copies import mirror_store, mirror_wire
 answer = Path(sys.argv[1]).read_bytes()
 try:

@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import user_file
-from rlx.plan import Site, from_jsonable
+from rlx.model import Site, from_jsonable
 from tests.cli.support import rlx
 from tests.cli.test_secrets_asked import PROXY, SHOW, ended_runs, sha256, write_plans
 from tests.conftest import REPOSITORY, stop_runs_below

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.cli.support import rlx
 from tests.runs.toys import (
     FOREVER,

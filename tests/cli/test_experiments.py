@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.api.completing import experiment_names
 from rlx.backends import registry
 from rlx.errors import NoSuchRun, RlxError, UsageError
-from rlx.plan import LaunchPlan, Registration, from_jsonable, to_jsonable
+from rlx.model import LaunchPlan, Registration, from_jsonable, to_jsonable
 from rlx.runs import Index, RunRef, read_manifest
 from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx_here

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.cli.text.grid_text import end_words
 from rlx.cli.text.status_text import tables
 from rlx.evidence import Evidence, Verdict, VerdictStatus
-from rlx.plan import Place, RunState
+from rlx.model import Place, RunState
 from rlx.runs import Observation, RunRef
 from rlx.runs.duration import clock_time, time_zone
 from rlx.runs.looking.forecast import Estimate

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rlx.plan import LaunchPlan, Place
+from rlx.model import LaunchPlan, Place
 from rlx.runs import Index, RunRef
 from rlx.runs.manifest import render_manifest
 from tests.cli.support import rlx

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
 from tests.cli.terminal import detached

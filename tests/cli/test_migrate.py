@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from rlx.api.migration import migrate as migrate_recipe
 from rlx.cli.migrate import migrate
 from rlx.errors import UsageError
-from rlx.plan import Severity
+from rlx.model import Severity
 from rlx.recipe import load_recipe
 from rlx.recipe.edit import with_value, without_key
 from rlx.resources import recipes_folder

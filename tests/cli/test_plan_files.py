@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import user_file
-from rlx.plan import to_jsonable
+from rlx.model import to_jsonable
 from tests.cli.support import rlx
 from tests.runs.toys import home, toy_plan
 from tests.wording import settled

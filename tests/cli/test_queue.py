@@ -16,7 +16,7 @@ from rlx.cli.text.device_words import ranges
 from rlx.cli.text.queue_text import queue_document, queue_tables
 from rlx.errors import ExitCode, UsageError
 from rlx.hosts import local_site
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef
 from rlx.runs.duration import duration
 from rlx.runs.looking.forecast import Estimate

@@ -14,8 +14,8 @@ from rlx.cli.frame.app import command_line
 from rlx.cli.text.rehearse_text import text_lines
 from rlx.errors import RlxError
 from rlx.evidence.rehearsed import Check, Rehearsed
-from rlx.plan import Finding, Severity
-from rlx.preflight.rehearsal import Places, rehearsal_of
+from rlx.model import Finding, Severity
+from rlx.planning.rehearsal import Places, rehearsal_of
 from rlx.recipe import load_recipe
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
 from tests.cli.terminal import detached

@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import UsageError
 from rlx.hosts import user_file
-from rlx.plan import LaunchPlan, to_jsonable
+from rlx.model import LaunchPlan, to_jsonable
 from rlx.runs import Index, RunRef, stop
 from tests.cli.support import rlx
 from tests.runs.test_secrets import SECRET, files_with_the_secret, watched_arguments

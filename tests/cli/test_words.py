@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.runs.toys import ended, start, toy_plan
 
 NO_UTF8 = b"a\xff\xfe"
@@ -125,7 +125,7 @@ def test_numbers_that_no_training_writes_cost_one_row(tmp_path: Path) -> None:
 
 
 def test_a_plan_with_numbers_that_no_plan_has(tmp_path: Path) -> None:
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     document = {"plans": [to_jsonable(toy_plan("true"))]}
     text = json.dumps(document).replace('"seed": 1', '"seed": ' + "9" * 400)

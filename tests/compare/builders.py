@@ -8,8 +8,8 @@ from typing import Any
 
 from rlx.compare import Comparison, Contrast, compare
 from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Registration, RunState, Site
-from rlx.plan.run_dir import LAUNCH_FILE
+from rlx.model import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Registration, RunState, Site
+from rlx.model.run_dir import LAUNCH_FILE
 
 METRIC = "val-core/gsm8k/acc/mean@1"
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from rlx.plan import LOCAL, LaunchPlan, NoiseSchedule, Registration, Site
-from rlx.plan.registration import RegisteredArm
+from rlx.model import LOCAL, LaunchPlan, NoiseSchedule, Registration, Site
+from rlx.model.registration import RegisteredArm
 from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef
 from tests.compare.builders import METRIC, RunBuilder

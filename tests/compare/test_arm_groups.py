@@ -16,7 +16,7 @@ from rlx.api.selection import open_index
 from rlx.api.telling import unheard
 from rlx.compare.left_out import LeftOutBy
 from rlx.errors import NoSuchRun, UsageError
-from rlx.plan import Place, RunState
+from rlx.model import Place, RunState
 from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
 from tests.compare.builders import RunBuilder

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.cli.text.compare_lines import lines
 from rlx.compare import Comparison, WelchSeeds, compare
 from rlx.evidence import VerdictStatus
-from rlx.plan import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity
 from tests.compare.builders import LR_CONTROL as CONTROL
 from tests.compare.builders import LR_TREATMENT as TREATMENT
 from tests.compare.builders import arm, only

@@ -10,7 +10,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare import PairedItems, compare, outputs_to_read
 from rlx.compare.proportions import TwoProportions
 from rlx.evidence import ItemScores, JudgedRun, VerdictStatus
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.compare.builders import LR_CONTROL as CONTROL
 from tests.compare.builders import LR_TREATMENT as TREATMENT
 from tests.compare.builders import METRIC, arm, only

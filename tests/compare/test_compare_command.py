@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, UsageError
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from tests.cli.support import rlx
 from tests.compare.conftest import Said
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT, write_run

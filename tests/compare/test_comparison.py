@@ -14,7 +14,7 @@ from rlx.compare import Comparison, other_sources
 from rlx.compare.unit import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
-from rlx.plan import RunState, Severity
+from rlx.model import RunState, Severity
 from tests.compare.builders import one_run_each, only
 
 Build = Callable[..., JudgedRun]

@@ -14,7 +14,7 @@ from rlx.compare import Comparison, compare
 from rlx.compare.equal_runs import equal_runs
 from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun
-from rlx.plan import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity
 from tests.compare.builders import METRIC, RunBuilder, only
 
 NAMES = ("actor/grad_norm", "actor/pg_loss", "actor/entropy", "critic/score/mean", "response_length/mean")

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare import Comparison, compare
 from rlx.compare.before_training import exact_mcnemar_p
 from rlx.evidence import ItemScores
-from rlx.plan import Severity
+from rlx.model import Severity
 from tests.cli.support import rlx
 from tests.compare.builders import METRIC, RunBuilder, one_run_each, only
 from tests.compare.conftest import Build

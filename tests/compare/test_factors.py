@@ -16,7 +16,7 @@ from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult
 from rlx.compare.registered_words import registered_claim
 from rlx.evidence import JudgedRun
 from rlx.evidence.traces import KeyTrace, Shown
-from rlx.plan import Severity
+from rlx.model import Severity
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, METRIC, RunBuilder, arm, only
 from tests.compare.run_dirs import ASKED
 

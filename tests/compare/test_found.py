@@ -15,7 +15,7 @@ from benchmarks.honest_trainings import FOLDER
 from rlx.compare.difference_areas import Area, area_of
 from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun
-from rlx.plan import RunState, Severity
+from rlx.model import RunState, Severity
 from rlx.recipe.schema import Recipe
 from tests.compare.builders import RunBuilder, one_run_each, only
 from tests.compare.conftest import Build

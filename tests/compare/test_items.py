@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare import Comparison, PairedItems, TwoProportions, compare
 from rlx.evidence import ItemScores
-from rlx.plan import Severity
+from rlx.model import Severity
 from tests.cli.support import rlx
 from tests.compare.builders import RunBuilder, only
 

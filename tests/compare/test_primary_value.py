@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare import primary_values
 from rlx.evidence import JudgedRun
 from rlx.evidence.run_evidence import Disagreement
-from rlx.plan import Registration
+from rlx.model import Registration
 from tests.compare.builders import METRIC, RunBuilder
 from tests.registrations import ASKED
 

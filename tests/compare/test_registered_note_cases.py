@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 import rlx
-from rlx.plan import Registration
-from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
+from rlx.model import Registration
+from rlx.model.registration import MEAN_OF_LAST, RegisteredArm
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.run import utc_text
 from tests.compare.builders import RunBuilder

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rlx as front_door
-from rlx.plan.registration import RegisteredArm
+from rlx.model.registration import RegisteredArm
 from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx
 from tests.compare.run_dirs import ASKED, CONTROL, FAST, SLOW, TREATMENT, arm_of, write_run

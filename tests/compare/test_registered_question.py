@@ -17,8 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 import rlx as front_door
 from rlx.api.judged_comparison import Compared
 from rlx.compare.comparison_document import comparison_document
-from rlx.plan import to_jsonable
-from rlx.plan.registration import MEAN_OF_LAST, RegisteredArm
+from rlx.model import to_jsonable
+from rlx.model.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx
 from tests.compare.builders import METRIC
 from tests.compare.forms import forms_of, timeless

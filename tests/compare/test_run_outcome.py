@@ -9,7 +9,7 @@ from rlx.compare.run_slots import Outcome
 from rlx.evidence import Verdict, VerdictStatus
 from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine, signatures
 from rlx.findings import finding_row
-from rlx.plan import RunState
+from rlx.model import RunState
 
 VALID = Verdict(VerdictStatus.VALID, (), "valid", "")
 INVALID = Verdict(VerdictStatus.INVALID, (), "invalid: no noise", "")

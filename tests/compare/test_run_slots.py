@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare.run_slots import EndedRun, Outcome, RunSlots, run_slots
-from rlx.plan.registration import RegisteredArm, Registration
+from rlx.model.registration import RegisteredArm, Registration
 
 RESULT, OPEN, FAILED, MACHINE = Outcome.RESULT, Outcome.OPEN, Outcome.FAILED, Outcome.MACHINE
 

@@ -9,7 +9,7 @@ import pytest
 from rlx.compare.registered_result import RegisteredResult, RegisteredRun
 from rlx.compare.secondary_values import secondary_values
 from rlx.evidence import JudgedRun
-from rlx.plan import Registration
+from rlx.model import Registration
 from tests.compare.builders import METRIC, RunBuilder
 from tests.registrations import ASKED
 

@@ -16,8 +16,8 @@ from rlx.compare import Comparison, compare
 from rlx.compare.claim import claim
 from rlx.compare.matching import Items
 from rlx.evidence import ItemScores, JudgedRun
-from rlx.plan import Severity
-from rlx.plan.registration import RegisteredArm
+from rlx.model import Severity
+from rlx.model.registration import RegisteredArm
 from tests.cli.support import rlx
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, RunBuilder, arm, only
 from tests.compare.run_dirs import ASKED, arm_of, write_run

@@ -16,7 +16,7 @@ from rlx.errors import UsageError
 from rlx.evidence import JudgedRun
 from rlx.evidence.reading.metric_table import NO_COLUMN, Column
 from rlx.evidence.run_evidence import ProbePair
-from rlx.plan import NoiseProcess
+from rlx.model import NoiseProcess
 from tests.compare.builders import RunBuilder
 from tests.report.samples import recorded
 

@@ -14,8 +14,8 @@ import pytest
 from rlx.api.selection import open_index
 from rlx.evidence.verdict import dissent, incomplete, invalid, remark, unverified
 from rlx.evidence.waivers import Waiver, waivable, with_waivers
-from rlx.plan import Severity
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Severity
+from rlx.model.verdict_rules import RULES
 from rlx.runs.index.kept_waivers import waivers_file
 from tests.cli.support import rlx
 from tests.compare.run_dirs import CONTROL, SILENT, TREATMENT

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 
-from rlx.plan.rounding import survival
+from rlx.model.rounding import survival
 from tests.evidence.edits import Recorded
 
 
@@ -49,7 +49,7 @@ def names_below_a_language_model(run: Recorded) -> None:
 
 
 def in_bfloat16(run: Recorded) -> None:
-    """As weights around 1 lose what their 8 bits do not resolve (rlx.plan.rounding)."""
+    """As weights around 1 lose what their 8 bits do not resolve (rlx.model.rounding)."""
     chain_of_evidence(run)
     for event in run.noisy():
         left = survival(event["sigma"], "bfloat16", {1.0: 1})

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from rlx.plan import to_jsonable
-from rlx.plan.attempt_lineage import Lineage
+from rlx.model import to_jsonable
+from rlx.model.attempt_lineage import Lineage
 from tests.conftest import CASES
 from tests.evidence.edits import Recorded
 

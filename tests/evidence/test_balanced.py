@@ -14,8 +14,8 @@ from rlx.evidence import Evidence, judge, judge_unplanned, read_evidence
 from rlx.evidence.reading.console import ConsoleParser
 from rlx.evidence.run_evidence import AttemptTime, FaultKind, LoggedFault, Restart, Totals
 from rlx.evidence.traces import Setup
-from rlx.plan import Expectations, RunState
-from rlx.plan.run_dir import EXIT_FILE, LOG_FILE, PROVENANCE_FILE, STATE_DIR
+from rlx.model import Expectations, RunState
+from rlx.model.run_dir import EXIT_FILE, LOG_FILE, PROVENANCE_FILE, STATE_DIR
 from tests.evidence.test_traces import tree
 
 STEPS = range(1, 21)

@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
 from rlx.evidence.charges.composed_settings import setting_mismatches
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.conftest import CASES
 from tests.evidence.adaptive_edits import EDITS as ADAPTIVE_EDITS

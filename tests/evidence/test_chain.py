@@ -28,7 +28,7 @@ from rlx.evidence import (
 )
 from rlx.evidence.reading.noise_records import read_records
 from rlx.evidence.run_evidence import NoiseSettings
-from rlx.plan import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedule, RunState, sigmas_by_step
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 

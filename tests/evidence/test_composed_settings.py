@@ -20,9 +20,9 @@ import rlx as package
 from rlx.backends.shared.hydra_values import hydra_value
 from rlx.evidence import Evidence, judge
 from rlx.evidence.charges.composed_settings import setting_mismatches
-from rlx.plan import RunState, to_jsonable
-from rlx.plan.attempt_lineage import Lineage
-from rlx.plan.run_dir import COMPOSED_FILE, LINEAGE_FILE
+from rlx.model import RunState, to_jsonable
+from rlx.model.attempt_lineage import Lineage
+from rlx.model.run_dir import COMPOSED_FILE, LINEAGE_FILE
 from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.backends.test_hydra_values import VALUES
 from tests.cli.support import rlx

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import Verdict, judge, read_evidence
-from rlx.plan import Expectations, NoisePromise, RunState
-from rlx.plan.verdict_rules import RULES
+from rlx.model import Expectations, NoisePromise, RunState
+from rlx.model.verdict_rules import RULES
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 

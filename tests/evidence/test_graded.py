@@ -20,8 +20,8 @@ from rlx.evidence.charges.check_input import Basis, CheckInput
 from rlx.evidence.reading.kept_answers import AnswersParser
 from rlx.evidence.traces import Setup
 from rlx.evidence.verdict import Charge, VerdictStatus
+from rlx.model import Expectations, RunState, Severity, WeightPromise
 from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
-from rlx.plan import Expectations, RunState, Severity, WeightPromise
 from tests.conftest import CASES
 from tests.evidence.test_recorded_weights import engine, trainer
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.grid.cases import Direction, Source
 from tests.evidence.grid.judged import outcome_of
 from tests.evidence.grid.table import EMPTY, VARIANTS, cells, grid, in_cell, is_as_declared

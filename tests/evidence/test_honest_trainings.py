@@ -16,7 +16,7 @@ import pytest
 import rlx
 from benchmarks.honest_trainings import FOLDER, MOST_WARNED, read_grid
 from rlx.evidence import Verdict
-from rlx.plan import Severity
+from rlx.model import Severity
 from tests.cli.support import rlx_here
 from tests.recorded import place_bundle
 

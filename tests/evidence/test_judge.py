@@ -24,7 +24,7 @@ from rlx.evidence import (
 )
 from rlx.evidence.charges.promised_noise import planned_sigmas
 from rlx.evidence.verdict import ranges
-from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 
 STEPS = 20
 METRIC = "val-core/a/acc/mean@1"

@@ -6,7 +6,7 @@ import pytest
 
 from rlx.evidence import Evidence, core_metric, series
 from rlx.evidence.metrics import data_sources, samples, statistic, validated_steps, variable
-from rlx.plan import Expectations
+from rlx.model import Expectations
 
 
 def expecting(metric: str = "auto") -> Expectations:

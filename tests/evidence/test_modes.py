@@ -17,7 +17,7 @@ from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.modes import Mode, setting
 from rlx.evidence.run_evidence import AttemptTime, Restart, WeightRecord
 from rlx.evidence.traces import Setup, Shown
-from rlx.plan import Expectations, RunState, WeightPromise
+from rlx.model import Expectations, RunState, WeightPromise
 from tests.evidence.composed_modes import NAMES, ModeCase, read_case
 from tests.evidence.test_recorded_weights import adapters, engine, trainer
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, judge
-from rlx.plan import Expectations, NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 from tests.conftest import CASES
 
 FIGURES = CASES / "npu-run" / "figures.csv"

@@ -8,7 +8,7 @@ import pytest
 
 from rlx.evidence import Evidence, NoiseEvent, judge
 from rlx.evidence.outlook import HOPELESS, ON_TRACK, Outlook, outlook
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.evidence.test_judge import EXPECTED, METRIC, healthy
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import judge, read_evidence
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.evidence.resumed_runs import begun, recorded, resumed
 from tests.recorded import recorded_expectations
 

@@ -15,7 +15,7 @@ from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.reading.weight_records import read_weights
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
 from rlx.evidence.traces import Setup, Shown
-from rlx.plan import Expectations, NoiseProcess, RunState, WeightPromise
+from rlx.model import Expectations, NoiseProcess, RunState, WeightPromise
 
 STEPS = 10
 GAP = "training/rollout_probs_diff_mean"

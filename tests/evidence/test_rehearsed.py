@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, VerdictStatus
 from rlx.evidence.reading.reward_calls import RewardCalls, read_reward_calls
 from rlx.evidence.rehearsed import Rehearsed, rehearsed
-from rlx.plan import Expectations, Finding, NoiseSchedule, RunState, Severity
+from rlx.model import Expectations, Finding, NoiseSchedule, RunState, Severity
 from rlx.resources import payload_folder
 
 EXPECTED = Expectations(2, (0, 2), True, 4, 1, "auto", None, True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import judge, read_log
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 

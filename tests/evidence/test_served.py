@@ -12,7 +12,7 @@ import pytest
 
 from rlx.evidence import Verdict, judge, read_evidence
 from rlx.evidence.traces import Setup
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.conftest import CASES
 from tests.evidence.edits import GAP, GRADIENT, Recorded
 from tests.recorded import recorded_expectations

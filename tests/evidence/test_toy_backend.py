@@ -15,7 +15,7 @@ from rlx.compare.pace import pace
 from rlx.evidence import Evidence, Totals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
 from rlx.evidence.charges.gap_test import gap_metric
 from rlx.evidence.diagnosis import Quiet, collapses, signatures, stalls
-from rlx.plan import Expectations, NoiseSchedule, RunState
+from rlx.model import Expectations, NoiseSchedule, RunState
 from rlx.runs.judging.parser_cache import ParsedFiles
 from tests.compare.builders import RunBuilder, one_run_each, only
 

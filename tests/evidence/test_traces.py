@@ -14,7 +14,7 @@ from rlx.evidence import Evidence, judge
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import SERVED, TRAINED, Restart, WeightRecord, WeightSync
 from rlx.evidence.traces import KeyTrace, Setup, Shown
-from rlx.plan import Expectations, RunState
+from rlx.model import Expectations, RunState
 
 STEPS = range(1, 21)
 LR = "train.lr"

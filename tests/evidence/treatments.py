@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from rlx.plan.run_dir import COMPOSED_FILE, PROVENANCE_FILE
+from rlx.model.run_dir import COMPOSED_FILE, PROVENANCE_FILE
 from tests.evidence.edits import GAP
 from tests.evidence.grid.run_pair import RunDirectory, RunPair, place_pair
 

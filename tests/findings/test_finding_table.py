@@ -23,8 +23,8 @@ from rlx.errors import UsageError
 from rlx.evidence.diagnosis import signatures
 from rlx.findings import FindingRow, Language, finding_ids, finding_row, finding_table, free_id
 from rlx.findings.finding_table import _parsed
-from rlx.plan import Finding, Severity, from_jsonable, to_jsonable
-from rlx.preflight.rules.rule_table import all_rules, rule
+from rlx.model import Finding, Severity, from_jsonable, to_jsonable
+from rlx.planning.rules.rule_table import all_rules, rule
 from tests.conftest import REPOSITORY
 
 ID = re.compile(r"RLX\d{3}")

@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import inspect_container, local_site, locate
 from rlx.hosts.host_errors import ContainerGone
-from rlx.plan import Site
+from rlx.model import Site
 from tests.engine import Engine
 from tests.open_clone import run_python
 from tests.wording import settled

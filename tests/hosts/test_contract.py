@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rlx.errors import ExitCode
 from rlx.hosts import LocalTransport, Transport, connect, transport_for
 from rlx.hosts.host_errors import TimedOut, TooMuch
-from rlx.plan import LOCAL, Cmd
+from rlx.model import LOCAL, Cmd
 from tests.engine import Engine
 from tests.loopback import Loopback, loopback
 

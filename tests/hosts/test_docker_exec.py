@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import ExitCode, UsageError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ContainerGone
-from rlx.plan import LOCAL, Cmd
+from rlx.model import LOCAL, Cmd
 from tests.engine import Engine
 from tests.loopback import Loopback, loopback
 from tests.wording import settled

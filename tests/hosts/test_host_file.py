@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import UsageError
 from rlx.hosts import default_host, known_host, known_hosts, site_of, user_file
-from rlx.plan import Place, to_jsonable
+from rlx.model import Place, to_jsonable
 from tests.cli.support import trust_project
 from tests.conftest import CASES
 from tests.wording import settled

@@ -12,7 +12,7 @@ import pytest
 from rlx.errors import UsageError
 from rlx.hosts import LocalTransport, local_site, site_of, tmux_socket
 from rlx.hosts.host_errors import TimedOut
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 MACHINE = LocalTransport()
 

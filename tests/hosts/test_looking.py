@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.plan import Site
-from rlx.preflight.probing.training_environment import PACKAGES, python_question
+from rlx.model import Site
+from rlx.planning.probing.training_environment import PACKAGES, python_question
 from rlx.resources import recipes_folder
 from tests.backends.conftest import config_tree as released
 from tests.wheels import INSTALLED
@@ -113,7 +113,7 @@ def test_a_checkout_that_nobody_installed_is_still_found(tmp_path: Path) -> None
     question = python_question(
         PACKAGES, "packages.py", Site(), sys.executable, str(tmp_path / "checkout"), "verl=version/version"
     )
-    program = (Path("rlx/preflight/probing/scripts") / "python.sh").read_text(encoding="utf-8")
+    program = (Path("rlx/planning/probing/scripts") / "python.sh").read_text(encoding="utf-8")
     done = subprocess.run(["bash", "-c", program, "rlx", *question.arguments], capture_output=True, check=True)
     found = PACKAGES.parse(done.stdout.decode())
     assert found["packages"]["verl"] == "0.7.1+own"

@@ -32,7 +32,7 @@ from rlx.hosts.host_errors import (
     ToolMissing,
     Unreachable,
 )
-from rlx.plan import Cmd, Place, Secret
+from rlx.model import Cmd, Place, Secret
 from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 

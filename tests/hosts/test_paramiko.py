@@ -22,7 +22,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import AccessDenied, ConnectionLost, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
-from rlx.plan import Cmd, Place
+from rlx.model import Cmd, Place
 from tests.loopback import Loopback, loopback
 
 __all__ = ["loopback"]

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rlx.hosts import LocalTransport
-from rlx.plan import Cmd
+from rlx.model import Cmd
 
 # Any bytes but NUL, as Python holds them: what is no UTF-8 becomes surrogates.
 arguments = st.lists(st.binary(max_size=60).map(lambda data: os.fsdecode(data.replace(b"\0", b""))), max_size=4)

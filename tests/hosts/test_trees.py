@@ -17,9 +17,9 @@ import yaml
 from rlx.backends.protocol import load_backend
 from rlx.hosts import find_installation, installations, local_site
 from rlx.hosts.installations import latest_tree
+from rlx.model import Installation, InstallationQuestion
 from rlx.payload import config_tree
-from rlx.plan import Installation, InstallationQuestion
-from rlx.preflight.rules import check
+from rlx.planning.rules import check
 from rlx.recipe import load_recipe
 from tests.backends.conftest import BASE, merge
 from tests.backends.conftest import config_tree as released

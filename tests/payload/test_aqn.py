@@ -21,7 +21,7 @@ from rlx_aqn_layers import choose, is_mixture_of_experts  # noqa: E402
 from rlx_aqn_noise import stable_seed  # noqa: E402
 from rlx_aqn_settings import SCHEDULES, Settings  # noqa: E402
 
-from rlx.plan import sigmas_by_step  # noqa: E402
+from rlx.model import sigmas_by_step  # noqa: E402
 from tests.payload.models import dense, moe, moved, weights  # noqa: E402
 
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 from rlx_aqn import Injector  # noqa: E402
 from rlx_aqn_settings import Settings  # noqa: E402
 
-from rlx.plan import AdaptiveSigma, sigmas_by_step  # noqa: E402
+from rlx.model import AdaptiveSigma, sigmas_by_step  # noqa: E402
 from tests.payload.models import dense  # noqa: E402
 
 RULE = {"target": "gap", "value": 0.004, "gain": 0.25, "sigma_min": 0.01, "sigma_max": 0.1}

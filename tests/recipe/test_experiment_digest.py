@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlx.backends.shared.registering import registration_of
-from rlx.plan import Registration, from_jsonable, to_jsonable
+from rlx.model import Registration, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Experiment
 from rlx.renamed_keys import RenamedKey

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from rlx.backends import registry
 from rlx.cli.frame.app import command_line
-from rlx.plan.launch_plan import with_current_names
-from rlx.preflight.preflight import checked, preflight
+from rlx.model.launch_plan import with_current_names
+from rlx.planning.preflight import checked, preflight
 from rlx.recipe import RecipeError, ResolvedRecipe, editor_schema, load_recipe
 from rlx.recipe.edit import with_keys_renamed
 from rlx.renamed_keys import RenamedKey, current_names, first_names

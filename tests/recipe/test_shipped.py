@@ -10,10 +10,10 @@ import pytest
 
 from rlx.backends.protocol import load_backend
 from rlx.cli.text.memory_text import range_text
-from rlx.plan import Severity
-from rlx.preflight.memory import Phase, device_of, estimate, job_of
-from rlx.preflight.rules import check
-from rlx.preflight.rules.facts import facts_of
+from rlx.model import Severity
+from rlx.planning.memory import Phase, device_of, estimate, job_of
+from rlx.planning.rules import check
+from rlx.planning.rules.facts import facts_of
 from rlx.recipe import bundled_recipes, load_recipe
 from rlx.resources import recipes_folder
 from tests.conftest import CASES

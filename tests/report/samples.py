@@ -9,7 +9,7 @@ from typing import Any
 
 from rlx.compare import compare
 from rlx.evidence import JudgedRun, NoiseEvent, VerdictStatus, judge, read_evidence
-from rlx.plan import NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import NoiseSchedule, RunState, sigmas_by_step
 from rlx.report import Report
 from tests.compare.builders import RunBuilder
 from tests.conftest import CASES

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare import compare
 from rlx.errors import RlxError
 from rlx.evidence import VerdictStatus
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.report import Picture, Report, picture, png_bytes, scene, svg_file, text_plot
 from rlx.report.axes import decades, round_ticks, tick_text
 from rlx.report.axis_reach import above

@@ -17,9 +17,9 @@ import rlx as front_door
 from rlx import __version__
 from rlx.api.bundle_judging import JudgedBundle
 from rlx.findings import finding_ids, finding_row
-from rlx.plan import verdict_rules
-from rlx.plan.run_dir import COMPOSED_FILE
-from rlx.plan.verdict_rules import RULES
+from rlx.model import verdict_rules
+from rlx.model.run_dir import COMPOSED_FILE
+from rlx.model.verdict_rules import RULES
 from rlx.renamed_keys import RenamedKey
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
@@ -167,7 +167,7 @@ def test_what_differed_by_an_old_name_differs_by_the_new_one(
 
 
 def test_every_finding_that_came_later_is_in_the_table() -> None:
-    """The row of a check that is added has a number: see rlx/plan/verdict_rules.py."""
+    """The row of a check that is added has a number: see rlx/model/verdict_rules.py."""
     of_now = set()
     for folder in ("evidence", "compare", "runs/judging", "api/registered_notes.py"):
         place = REPOSITORY / "rlx" / folder

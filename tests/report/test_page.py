@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare import compare
 from rlx.compare.registered_result import RegisteredResult, RegisteredRun
 from rlx.evidence import VerdictStatus
-from rlx.plan import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity
 from rlx.report import Report, html
 from tests.registrations import ASKED
 from tests.report.samples import CONTROL, GLOBAL, published, recorded, report_of, three_arms, treated

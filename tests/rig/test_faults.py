@@ -21,7 +21,7 @@ from rlx.hosts.host_errors import (
     TimedOut,
     Unreachable,
 )
-from rlx.plan import Cmd, Place
+from rlx.model import Cmd, Place
 from tests.rig import Client, Rig
 from tests.runs.toys import is_running, until
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import LaunchPlan, Site
-from rlx.preflight.preflight import checked
+from rlx.model import LaunchPlan, Site
+from rlx.planning.preflight import checked
 from rlx.runs import RunPaths, RunRef
 from tests.conftest import stop_runs_below
 from tests.hosts.test_openssh import masters

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rlx.hosts import locate, site_of
-from rlx.plan import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
-from rlx.preflight.preflight import checked
+from rlx.model import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
+from rlx.planning.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
 from rlx.runs.stop import Stopped
 from tests.rig import Client, Host

@@ -18,8 +18,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.cli.track import parse_log
 from rlx.errors import RlxError, UsageError
+from rlx.model import LOCAL
 from rlx.payload import __file__ as payload
-from rlx.plan import LOCAL
 from rlx.runs import Index
 from rlx.runs.adopted.foreign_log import Extent, ask_log
 from rlx.runs.session import attach_command

@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.cli.frame.output import JSON_SCHEMA_VERSION
-from rlx.plan import LaunchPlan, RunState, Site, to_jsonable
+from rlx.model import LaunchPlan, RunState, Site, to_jsonable
 from rlx.runs import Index, resolve, supervisor
 from rlx.runs.launching.shipment import pack
 from rlx.runs.launching.shipped import Shipped

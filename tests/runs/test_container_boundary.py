@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import RunState, Site
+from rlx.model import RunState, Site
 from rlx.runs import look_at_leases, stop
 from tests.conftest import stop_runs_below
 from tests.devices import put_program

@@ -21,7 +21,7 @@ import json, os
 from dataclasses import replace
 from rlx.hosts import local_site, locate
 from rlx.runs import look_at_leases, stop
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from tests.runs.toys import FOREVER, ended, log_of, see, start, toy_plan, until
 
 os.setgroups([]); os.setgid({_UID}); os.setuid({_UID})

@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts import local_site, locate, user_file
-from rlx.plan import LaunchPlan, RunState, Site
+from rlx.model import LaunchPlan, RunState, Site
 from rlx.runs import Index, Observation, RunRef, look, look_at_leases, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import JudgedRun, read_evidence
-from rlx.plan import Correction, Expectations, from_jsonable
+from rlx.model import Correction, Expectations, from_jsonable
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.verdict_cache import verdict_of
 from tests.compare.builders import RunBuilder

@@ -15,7 +15,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.diagnosing import diagnose
-from rlx.plan import Expectations, LaunchPlan, NoiseSchedule, RunState
+from rlx.model import Expectations, LaunchPlan, NoiseSchedule, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.judging.diagnosed import diagnose_runs
 from rlx.runs.looking.overview import overview

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import Index, RunRef, look
 from tests.runs.toys import (
     FOREVER,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import JudgedRun
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.runs import Index, RunRef
 from rlx.runs.copies.answer_summaries import bring_summaries
 from rlx.runs.copies.mirror import Mirrored, kept

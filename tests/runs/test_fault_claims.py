@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunRef, stop
 from tests.devices import put_program
 from tests.engine import Engine

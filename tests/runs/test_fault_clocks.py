@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import DEFAULT_LEASES, RunState
+from rlx.model import DEFAULT_LEASES, RunState
 from rlx.runs import look_at_leases
 from tests.conftest import REPOSITORY
 from tests.rig import Host, Rig

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import GO, Laptop, go, is_up, log, patiently, run_folder, toy
 from tests.runs.toys import FOREVER

@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, PlannedFile, RunState
+from rlx.model import LaunchPlan, PlannedFile, RunState
 from rlx.runs import RunRef
 from tests.rig import Host, Rig
 from tests.runs.laptop import GO, Laptop, go, log, patiently, run_folder, toy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LaunchPlan, RunState, Site
+from rlx.model import LaunchPlan, RunState, Site
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import NARROW, Laptop, heavy, patiently, toy
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import GO, NARROW, Laptop, go, heavy, log, patiently, run_folder, toy
 

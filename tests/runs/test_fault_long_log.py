@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunPaths, RunRef
 from tests.rig import Host, Rig
 from tests.runs.laptop import GO, Laptop, go, run_folder, toy

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef, look_at_leases
 from tests.rig import Host, Rig
 from tests.runs.laptop import Laptop, patiently, toy

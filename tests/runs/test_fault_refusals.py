@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.conftest import REPOSITORY
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import Laptop, toy

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 from rlx.runs import Leases, RunRef, look_at_leases
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import GO, Laptop, go, log, npu_toy, patiently, run_folder

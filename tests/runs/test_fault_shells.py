@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.rig import Rig
 from tests.runs.laptop import GO, Laptop, go, log, patiently, toy
 from tests.runs.toys import FOREVER

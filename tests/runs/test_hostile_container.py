@@ -8,7 +8,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef, look_at_leases
 from tests.rig import Host, Rig
 from tests.rig.docker import Container

@@ -12,7 +12,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, PlannedFile, RunState
+from rlx.model import LaunchPlan, PlannedFile, RunState
 from rlx.runs import Index, launch, stop
 from tests.conftest import stop_runs_below
 from tests.runs.toys import (

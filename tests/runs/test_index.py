@@ -20,7 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import NoSuchRun, RlxError
 from rlx.hosts import local_site
-from rlx.plan import LOCAL, Place, RunState, Site
+from rlx.model import LOCAL, Place, RunState, Site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
 from rlx.runs.index import run_index
 from rlx.runs.judging.judged import judge_runs
@@ -242,7 +242,7 @@ def test_current_runs_are_the_newest_launch_and_what_still_lives() -> None:
 _BEGIN = """
 import sys, time
 from pathlib import Path
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.runs import Index, RunRef
 name, home = sys.argv[1], Path(sys.argv[2])
 while not (home / "go").exists():

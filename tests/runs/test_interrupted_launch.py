@@ -15,8 +15,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import NoSuchRun, RlxError, UsageError
-from rlx.plan import LaunchPlan, PlannedFile, RunState
-from rlx.preflight.preflight import checked
+from rlx.model import LaunchPlan, PlannedFile, RunState
+from rlx.planning.preflight import checked
 from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, look, resolve
 from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 

@@ -13,7 +13,7 @@ from rlx.errors import RlxError
 from rlx.evidence import ItemScores
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LOCAL, Cmd, Expectations
+from rlx.model import LOCAL, Cmd, Expectations
 from rlx.runs import Index, RunRef, items_of
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.judging.judged import judge_runs

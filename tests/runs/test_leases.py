@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.cli.text.leases_text import lease_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts import local_site
-from rlx.plan import LOCAL, LaunchPlan, RunState, Site
+from rlx.model import LOCAL, LaunchPlan, RunState, Site
 from rlx.runs import Leases, RunRef, launch, look_at_leases, stop
 from tests.conftest import CASES, stop_runs_below
 from tests.devices import machine_with, put_program

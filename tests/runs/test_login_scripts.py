@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from rlx.api.status import StatusWatch
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import launch
 from tests.loopback import loopback
 from tests.runs.far import Far, far

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import Files, Index, RunRef, look
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview

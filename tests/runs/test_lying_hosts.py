@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.errors import RlxError
-from rlx.plan import RunState, Site
+from rlx.model import RunState, Site
 from rlx.runs import Index, RunRef, look_at_leases, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlx import __version__
-from rlx.plan import LOCAL, Expectations
+from rlx.model import LOCAL, Expectations
 from rlx.runs import Index, RunRef
 from rlx.runs.manifest import parse_manifest, render_manifest
 from tests.cli.support import rlx

@@ -17,8 +17,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import tmux_socket
+from rlx.model import LaunchPlan, RunState
 from rlx.payload.mask_secrets import spellings
-from rlx.plan import LaunchPlan, RunState
 from rlx.runs import RunRef
 from tests.cli.support import rlx
 from tests.cli.test_secrets_asked import write_plans

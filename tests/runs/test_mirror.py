@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.resources import payload_folder
 from rlx.runs import Index, RunPaths, RunRef, supervisor
 from rlx.runs.copies import copying, mirror_store, mirror_wire
@@ -374,7 +374,7 @@ def test_a_run_that_is_gone_leaves_its_copy(run: Run) -> None:
 REFRESH = """
 import sys
 from pathlib import Path
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.runs.copies.copying import copy_runs
 for _ in range(int(sys.argv[3])):
     copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)

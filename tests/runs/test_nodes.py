@@ -21,8 +21,8 @@ from rlx.compare.device_report import device_lines
 from rlx.errors import RlxError, UsageError
 from rlx.evidence import VerdictStatus
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import Cluster, LaunchPlan, Place, RunState, Severity, Site
-from rlx.preflight.preflight import checked
+from rlx.model import Cluster, LaunchPlan, Place, RunState, Severity, Site
+from rlx.planning.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
 from rlx.runs.judging.judged import judge_runs
 from rlx.runs.looking.overview import overview

@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import rlx as api
 from rlx.errors import UsageError
-from rlx.plan import Finding
+from rlx.model import Finding
 from rlx.runs import Index
 from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
 from tests.cli.support import rlx

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 import rlx as front_door
 from rlx.api.pruning import delete_found, find_prunable
 from rlx.errors import NoSuchRun, UsageError
-from rlx.plan import LOCAL, RunState
+from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.removing.removal_wire import delete_runs

@@ -20,7 +20,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.runs import RunRef
 from rlx.runs.copies.pull import Outcome, Pulled, pull
 from tests.cli.support import rlx

@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, RunState
+from rlx.model import LaunchPlan, RunState
 from tests.runs.toys import (
     FOREVER,
     ended,

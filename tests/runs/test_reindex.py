@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import RunRef
 from tests.rig import Rig
 from tests.runs.laptop import Laptop, toy

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError, Unreachable
-from rlx.plan import Place, RunState
+from rlx.model import Place, RunState
 from rlx.runs import Index, RunRef, launch, look, stop_runs
 from rlx.runs.index.resolve import current_runs
 from rlx.runs.logs.follow import follow_log

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.cli.compare import compare
 from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
-from rlx.plan import LOCAL, RunState
+from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunRef, look
 from rlx.runs.copies import copying, mirror_wire
 from rlx.runs.copies.mirror import refresh

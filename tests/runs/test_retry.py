@@ -15,8 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import read_evidence, series
 from rlx.evidence.diagnosis.signatures import causes_of_machine
-from rlx.plan import Expectations, LaunchPlan, RunState
-from rlx.plan.attempt_lineage import MACHINE_CAUSES
+from rlx.model import Expectations, LaunchPlan, RunState
+from rlx.model.attempt_lineage import MACHINE_CAUSES
 from rlx.runs import RunPaths, RunRef
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback

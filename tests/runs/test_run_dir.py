@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlx.plan import run_dir
+from rlx.model import run_dir
 from tests.conftest import REPOSITORY
 
 PACKAGE = REPOSITORY / "rlx"
@@ -27,7 +27,7 @@ IN_TEMPLATES = {"payload", "metrics.jsonl", "provenance.json"}
 PYTHON = sorted(
     path
     for path in PACKAGE.rglob("*.py")
-    if "payload" not in path.parts and path not in (PACKAGE / "plan/run_dir.py", PACKAGE / "resources.py")
+    if "payload" not in path.parts and path not in (PACKAGE / "model/run_dir.py", PACKAGE / "resources.py")
 )
 BESIDE = [PAYLOAD / name for name in ("logs.sh", "mirror.sh", "prune.sh")]
 OF_SCHEDULERS = (PACKAGE / "schedulers").glob("*/payload/[0-9]*.sh")

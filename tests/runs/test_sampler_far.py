@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.rig import Rig
 from tests.runs.laptop import GO, Laptop, go, npu_toy, patiently
 

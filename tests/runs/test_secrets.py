@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rlx.cli.frame.secret_values import secret_values
 from rlx.errors import UsageError
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs import Index, look, stop
 from rlx.runs.launching.shipment import env_file
 from tests.runs.toys import FOREVER, ended, home, log_of, marked_processes, reaches, start, toy_plan, until

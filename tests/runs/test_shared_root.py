@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import RunState, Site
+from rlx.model import RunState, Site
 from rlx.runs import RunRef
 from tests.rig import Rig
 from tests.runs.laptop import GO, Laptop, go, is_up, patiently, run_folder, toy

@@ -15,8 +15,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import LaunchPlan, RunState
-from rlx.preflight.preflight import checked
+from rlx.model import LaunchPlan, RunState
+from rlx.planning.preflight import checked
 from rlx.runs import RunRef
 from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.conftest import CASES

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 from rlx.runs import RunRef
 from tests.rig.host import Host
 from tests.rig.slurm import NPUS, ROOT, Cluster

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import RlxError
 from rlx.hosts import user_file
 from rlx.hosts.node_plans import as_nodes
-from rlx.plan import Image, RunState
+from rlx.model import Image, RunState
 from rlx.runs import RunRef
 from tests.conftest import CASES
 from tests.rig import Host

@@ -7,7 +7,7 @@ import re
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import LOCAL, RunState
+from rlx.model import LOCAL, RunState
 from rlx.runs import RunRef
 from rlx.runs.looking.fan_out import Asked
 from rlx.runs.looking.observe import observe

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.plan import LOCAL, RunState
+from rlx.model import LOCAL, RunState
 from rlx.runs import Facts, derive_state, supervisor
 from rlx.runs.looking.state import Exit, Life, parse_report
 from tests.devices import put_program

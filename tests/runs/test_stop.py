@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.plan import LOCAL, RunState
+from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunPaths, look, look_at_leases, stop, stop_runs
 from tests.command import run_rlx
 from tests.runs.toys import (

@@ -6,7 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from rlx.plan import LOCAL, LaunchPlan, RunState
+from rlx.model import LOCAL, LaunchPlan, RunState
 from rlx.resources import payload_folder
 from rlx.runs import Launched, RunRef, launch, look_at_leases, supervisor
 from rlx.runs.launching.delivery import deliver

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from rlx.hosts import local_site
-from rlx.plan import Expectations, LaunchPlan, PlannedFile, RunState
-from rlx.preflight.preflight import checked
+from rlx.model import Expectations, LaunchPlan, PlannedFile, RunState
+from rlx.planning.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rlx.plan.attempt_lineage import MACHINE_CAUSES
+from rlx.model.attempt_lineage import MACHINE_CAUSES
 from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import REPOSITORY
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rlx.plan.attempt_lineage import MACHINE_CAUSES
+from rlx.model.attempt_lineage import MACHINE_CAUSES
 from tests.rig import Client, Container, Host, Rig
 
 pytestmark = pytest.mark.training

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlx.hosts import user_file
-from rlx.plan.attempt_lineage import LOST, MACHINE_CAUSES
+from rlx.model.attempt_lineage import LOST, MACHINE_CAUSES
 from tests.rig import Host, Rig
 from tests.rig.machine import python_folders
 from tests.runs.toys import until

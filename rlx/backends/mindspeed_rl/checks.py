@@ -1,6 +1,6 @@
 """Check a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
 
-What would fail although it can be written is the rules' (rlx/preflight/rules/mindspeed_rl*.py).
+What would fail although it can be written is the rules' (rlx/planning/rules/mindspeed_rl*.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_k
 from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered, settings_of
 from rlx.backends.mindspeed_rl.sections.base import LOAD, MODEL
 from rlx.errors import UsageError
-from rlx.plan import Finding, Installation, Severity
+from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.backends.shared.key_table import KeyTable

@@ -5,7 +5,7 @@ Source: mindspeed_rl/datasets/data_handler.py and indexed_dataset.py.
 
 from __future__ import annotations
 
-from rlx.preflight.data_files import Gsm8kForm, Preprocessing, TableForm
+from rlx.planning.data_files import Gsm8kForm, Preprocessing, TableForm
 from rlx.resources import payload_folder
 
 _FIELDS = ("input_ids", "attention_mask", "labels")

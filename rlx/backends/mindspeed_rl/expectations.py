@@ -7,7 +7,7 @@ from rlx.backends.mindspeed_rl.sections import Rendering
 from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.errors import UsageError
-from rlx.plan import Expectations
+from rlx.model import Expectations
 
 # As compute_utils.py names the score of each trainer's samples, the weighted sum of all verifiers.
 _SCORES = {"grpo": "grpo/score/mean", "dapo": "dapo/score/mean", "ppo": "critic/score/mean"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.mindspeed_rl.keys import read_key_source
 from rlx.backends.shared.key_table import KeyTable
 from rlx.errors import UsageError
-from rlx.plan import Finding, Installation, Severity
+from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.mindspeed_rl.data import packed_files
 from rlx.backends.mindspeed_rl.sections.base import LOAD
 from rlx.errors import UsageError
-from rlx.preflight.wanted import BackendHost, DataFile, Flaw, Wanted
+from rlx.planning.wanted import BackendHost, DataFile, Flaw, Wanted
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.preflight.memory.inputs import Settings, SettingsReader, megatron_recompute
-from rlx.preflight.memory.job import Job, Offload, Recompute
+from rlx.planning.memory.inputs import Settings, SettingsReader, megatron_recompute
+from rlx.planning.memory.job import Job, Offload, Recompute
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

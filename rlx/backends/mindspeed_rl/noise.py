@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rlx.backends.mindspeed_rl.length import epoch_iterations
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings, processes_of
 from rlx.backends.shared.payload_files import modules
-from rlx.plan import Link, NoiseProcess, NoiseSchedule, PlannedFile
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Link, NoiseProcess, NoiseSchedule, PlannedFile
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.payload_files import modules, program
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.errors import UsageError
-from rlx.plan import Installation, LaunchPlan, PlannedFile, Site
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Installation, LaunchPlan, PlannedFile, Site
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

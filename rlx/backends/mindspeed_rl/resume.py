@@ -7,7 +7,7 @@ stands there. Read in the sources of MindSpeed-RL, never run here.
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.plan.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
 KEYS = (

@@ -14,7 +14,7 @@ from rlx.backends.shared.shell import render_template
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.plan import Site
+    from rlx.model import Site
     from rlx.recipe.schema import Recipe
 
 CONFIG_NAME = "mindspeed_rl"

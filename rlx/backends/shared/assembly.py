@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.post import post_expectations
 from rlx.backends.shared.registering import registration_of
-from rlx.plan import Expectations, LaunchPlan, PlannedFile, Site
-from rlx.plan.run_dir import LAUNCH_FILE
+from rlx.model import Expectations, LaunchPlan, PlannedFile, Site
+from rlx.model.run_dir import LAUNCH_FILE
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

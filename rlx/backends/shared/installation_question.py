@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.shell import render_template
 from rlx.hosts.sent_python import BARE_PATH
-from rlx.plan import InstallationQuestion, Site
+from rlx.model import InstallationQuestion, Site
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

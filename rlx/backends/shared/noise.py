@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from rlx.errors import UsageError
-from rlx.plan import AdaptiveSigma, Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step, to_jsonable
+from rlx.model import AdaptiveSigma, Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step, to_jsonable
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn

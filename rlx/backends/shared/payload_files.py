@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rlx.plan import PlannedFile
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import PlannedFile
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 

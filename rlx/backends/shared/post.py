@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.shared.payload_files import program
 from rlx.errors import UsageError
 from rlx.local_files import MOST_SOURCE, read_text
-from rlx.plan import Expectations, PlannedFile
-from rlx.plan.post_metric import post_metric
-from rlx.plan.run_dir import PAYLOAD_DIR, VALIDATION_DIR
+from rlx.model import Expectations, PlannedFile
+from rlx.model.post_metric import post_metric
+from rlx.model.run_dir import PAYLOAD_DIR, VALIDATION_DIR
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward, Recipe

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 
 from rlx.backends.shared.payload_files import modules
-from rlx.plan import PlannedFile
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import PlannedFile
+from rlx.model.run_dir import PAYLOAD_DIR
 
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
 READY_WITHIN_S = 120

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
-from rlx.plan.registration import FORM, MEAN_OF_LAST, RegisteredArm, Registration
+from rlx.model.registration import FORM, MEAN_OF_LAST, RegisteredArm, Registration
 
 if TYPE_CHECKING:
     from rlx.recipe.declared_experiment import DeclaredExperiment

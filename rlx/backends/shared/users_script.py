@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rlx.plan.run_dir import LOG_FILE, PRINTED_FILE
+from rlx.model.run_dir import LOG_FILE, PRINTED_FILE
 
 if TYPE_CHECKING:
-    from rlx.plan import LaunchPlan, Site
+    from rlx.model import LaunchPlan, Site
     from rlx.recipe.schema import Aqn
 
 

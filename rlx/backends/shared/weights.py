@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rlx.backends.shared.payload_files import modules, program
-from rlx.plan import PlannedFile
+from rlx.model import PlannedFile
 
 SWITCH = "RLX_WEIGHT_RECORDS"
 _OFF = "off"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from rlx.plan.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
 
 LATEST = "latest_checkpointed_iteration.txt"
 """The file that verl, Megatron and the payload for TRL write after a checkpoint, with its step."""

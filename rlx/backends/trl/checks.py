@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.trl.arguments import Rendering, own_overrides, rendered
 from rlx.backends.trl.keys import find_table
 from rlx.errors import UsageError
-from rlx.plan import Finding, Installation, Severity
+from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

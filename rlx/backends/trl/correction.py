@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.overrides import Override
-from rlx.plan import Correction
+from rlx.model import Correction
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings

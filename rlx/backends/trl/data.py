@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.preflight.data_files import TableForm
+from rlx.planning.data_files import TableForm
 
 TABLES = TableForm(
     name="TRL",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rlx.compare.difference_areas import Area, Patterns
 from rlx.compare.evaluation_conditions import Condition, Conditions
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model.run_dir import PAYLOAD_DIR
 
 FACTS: Patterns = {Area.CODE: ("package trl",)}
 OVERRIDES: Patterns = {

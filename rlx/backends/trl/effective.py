@@ -9,7 +9,7 @@ from rlx.backends.trl.checks import rendering_of
 
 if TYPE_CHECKING:
     from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.plan import Installation
+    from rlx.model import Installation
     from rlx.recipe import ResolvedRecipe
 
 

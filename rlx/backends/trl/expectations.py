@@ -12,7 +12,7 @@ from rlx.backends.trl.arguments import Rendering
 from rlx.backends.trl.correction import correction_of
 from rlx.backends.trl.noise import schedule, watch
 from rlx.errors import UsageError
-from rlx.plan import Expectations, WeightPromise
+from rlx.model import Expectations, WeightPromise
 
 
 def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:

@@ -1,5 +1,5 @@
 """Ask for what TRL wants of the machine that runs it."""
 
-from rlx.preflight.wanted import BackendHost
+from rlx.planning.wanted import BackendHost
 
 HOST = BackendHost(name="TRL", packages=("trl",))

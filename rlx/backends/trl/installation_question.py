@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.installation_question import installation_question
 
 if TYPE_CHECKING:
-    from rlx.plan import InstallationQuestion, Site
+    from rlx.model import InstallationQuestion, Site
     from rlx.recipe import ResolvedRecipe
 
 _PACKAGE = "trl"

@@ -16,11 +16,11 @@ from rlx.backends.shared.noise import (
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.trl.arguments import Rendering
 from rlx.backends.trl.length import epoch_steps
-from rlx.plan import Link, NoisePromise, NoiseSchedule, PlannedFile
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Link, NoisePromise, NoiseSchedule, PlannedFile
+from rlx.model.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
-    from rlx.plan import NoiseProcess
+    from rlx.model import NoiseProcess
 
 _LINKS = (Link.ASKED, Link.REACHED, Link.DRAWN, Link.FELT, Link.LIFTED, Link.TRAINED_ON)
 _WATCH_LINKS = (Link.ASKED, Link.REACHED, Link.FELT, Link.LIFTED)

@@ -18,8 +18,8 @@ from rlx.backends.trl.expectations import expectations
 from rlx.backends.trl.noise import noise_files
 from rlx.backends.trl.script import Script, render
 from rlx.errors import UsageError
-from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Expectations, Installation, LaunchPlan, PlannedFile, Site
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ transformers' Trainer writes trainer_state.json last but for the random states; 
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.plan.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
 # The payload switches it off in an attempt that goes on from a checkpoint.

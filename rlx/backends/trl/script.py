@@ -11,7 +11,7 @@ from rlx.backends.shared.shell import Quoted, render_template
 from rlx.backends.shared.tracking import track_variables
 
 if TYPE_CHECKING:
-    from rlx.plan import Site
+    from rlx.model import Site
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 

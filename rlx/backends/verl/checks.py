@@ -1,6 +1,6 @@
 """Check a recipe before it is written for verl: keys that this version does not know, lengths unknown.
 
-What would fail although it can be written is the rules' (rlx/preflight/rules/).
+What would fail although it can be written is the rules' (rlx/planning/rules/).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rlx.backends.verl.keys import TRAINERS, find_table, read_key_source, shippe
 from rlx.backends.verl.overrides import Rendering, chosen
 from rlx.backends.verl.trainers import config_of, is_dapo_recipe
 from rlx.errors import UsageError
-from rlx.plan import Finding, Installation, Severity
+from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

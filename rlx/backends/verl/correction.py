@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.plan import Correction
+from rlx.model import Correction
 
 SECTION = "algorithm.rollout_correction"
 WEIGHTS, WEIGHTS_THRESHOLD, REJECTION, REJECTION_THRESHOLD, REJECTION_LOW, VETO, BYPASS = (

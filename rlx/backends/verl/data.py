@@ -5,7 +5,7 @@ Source: verl/utils/dataset/rl_dataset.py, workers/reward_manager and utils/rewar
 
 from __future__ import annotations
 
-from rlx.preflight.data_files import Gsm8kForm, NamedReward, TableForm
+from rlx.planning.data_files import Gsm8kForm, NamedReward, TableForm
 
 TABLES = TableForm(
     name="verl",

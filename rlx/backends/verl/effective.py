@@ -9,7 +9,7 @@ from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
 
 if TYPE_CHECKING:
-    from rlx.plan import Installation
+    from rlx.model import Installation
     from rlx.recipe import ResolvedRecipe
 
 

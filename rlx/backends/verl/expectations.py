@@ -12,7 +12,7 @@ from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.run_length import Length, Settings, batches_a_step, count, run_length, whole
 from rlx.backends.verl.weights import weight_promise
 from rlx.evidence.log_grammar import Role
-from rlx.plan import Expectations
+from rlx.model import Expectations
 
 
 def settings_of(overrides: tuple[Override, ...]) -> Settings:

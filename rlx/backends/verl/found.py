@@ -16,7 +16,7 @@ from rlx.backends.shared.key_table import KeyTable
 from rlx.backends.verl.keys import TRAINERS, numbers, read_key_source
 from rlx.backends.verl.trainers import config_of
 from rlx.errors import UsageError
-from rlx.plan import Finding, Installation, Severity
+from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

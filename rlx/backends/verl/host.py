@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.rules.reward import PASSED
-from rlx.preflight.wanted import BackendHost, DataFile, Flaw, data_files
+from rlx.planning.wanted import BackendHost, DataFile, Flaw, data_files
 from rlx.yaml_reader.hydra import bare_leaves
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.overrides import Override, Rendering, own_overrides, rendered
 from rlx.backends.verl.renames import find_rename, removed_value
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 # Without these rlx cannot read what the run did.
 _EVIDENCE_KEYS = frozenset(

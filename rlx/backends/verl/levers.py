@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from rlx.preflight.memory.estimate import estimate
-from rlx.preflight.memory.inputs import fixed_tokens
-from rlx.preflight.memory.job import Count, Job, Offload, Recompute
+from rlx.planning.memory.estimate import estimate
+from rlx.planning.memory.inputs import fixed_tokens
+from rlx.planning.memory.job import Count, Job, Offload, Recompute
 
 _FRACTIONS = tuple(step / 20 for step in range(19, 1, -1))
 

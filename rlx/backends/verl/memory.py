@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rlx.preflight.memory.inputs import (
+from rlx.planning.memory.inputs import (
     DTYPE_BYTES,
     Settings,
     SettingsReader,
@@ -15,7 +15,7 @@ from rlx.preflight.memory.inputs import (
     megatron_recompute,
     short,
 )
-from rlx.preflight.memory.job import Count, Job, Offload, Recompute, Rollout, Split
+from rlx.planning.memory.job import Count, Job, Offload, Recompute, Rollout, Split
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

@@ -10,7 +10,7 @@ from rlx.backends.verl.keys import release
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.trainers import is_own_program
-from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, stage_sigmas
+from rlx.model import Link, NoiseProcess, NoisePromise, NoiseSchedule, stage_sigmas
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn

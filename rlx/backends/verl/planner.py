@@ -22,8 +22,8 @@ from rlx.backends.verl.script import Script, render
 from rlx.backends.verl.script import program as started_program
 from rlx.backends.verl.trainers import program_of
 from rlx.backends.verl.weights import files as weight_files
-from rlx.plan import Expectations, Installation, LaunchPlan, PlannedFile, Site
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Expectations, Installation, LaunchPlan, PlannedFile, Site
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

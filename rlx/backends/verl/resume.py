@@ -8,7 +8,7 @@ it would go on with the data from the beginning.
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.plan.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
 
 MARKER = LATEST
 KEYS = ("trainer.resume_mode", "trainer.resume_from_path")

@@ -14,7 +14,7 @@ from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.trainers import is_dapo_recipe
 from rlx.errors import UsageError
-from rlx.plan import BatchesAStep
+from rlx.model import BatchesAStep
 
 Settings = Mapping[str, object]
 _FILTER = "algorithm.filter_groups"

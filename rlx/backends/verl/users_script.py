@@ -16,8 +16,8 @@ from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.shell import on_host, render_template
 from rlx.backends.shared.users_script import Frame, UsersScript
 from rlx.backends.verl.overrides import cpu, noise
-from rlx.plan import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
-from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
+from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
+from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.resources import payload_folder
 from rlx.secret_text import lines_with_secrets
 

@@ -11,7 +11,7 @@ from rlx.backends.verl.noise import HOOKABLE, rollout_processes, setting_is
 from rlx.backends.verl.overrides import Rendering
 from rlx.backends.verl.overrides.weights import HOOK
 from rlx.backends.verl.trainers import is_own_program
-from rlx.plan import PlannedFile, WeightPromise
+from rlx.model import PlannedFile, WeightPromise
 from rlx.resources import payload_folder
 
 _SHOWN = ((0, 8), (0, 10))

@@ -9,7 +9,7 @@ import typer
 from rlx.cli.frame.site_options import ContainerOption, HostOption, SendOption
 
 if TYPE_CHECKING:
-    from rlx.plan import Finding
+    from rlx.model import Finding
 
 
 def check(

@@ -11,8 +11,8 @@ from rlx.cli.frame.site_options import ContainerOption, HostOption
 from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.plan import Site
-    from rlx.preflight.data_files import Gsm8kForm, Preprocessing
+    from rlx.model import Site
+    from rlx.planning.data_files import Gsm8kForm, Preprocessing
 
 # The strict reward looks for the mark.
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
@@ -111,7 +111,7 @@ def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -
 
 def _error(answer: dict[str, Any], where: str) -> RlxError:
     from rlx.api.data_place import refusal
-    from rlx.preflight.data_files import rows_by_fault
+    from rlx.planning.data_files import rows_by_fault
 
     if answer["problem"] != "rows":
         return refusal(answer, where)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from rlx.errors import ExitCode
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.runs import RunRef

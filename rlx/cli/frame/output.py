@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlx.cli.frame.streams import writes_utf8
 from rlx.cli.frame.text_layout import laid_out
-from rlx.plan.jsonable import to_jsonable
+from rlx.model.jsonable import to_jsonable
 from rlx.secret_text import masked
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rlx.plan import RunState
+from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.runs.looking.overview import Overview

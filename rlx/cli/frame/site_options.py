@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rlx.api.target import Target
     from rlx.hosts import MadeContainer
-    from rlx.plan import Image, Site
+    from rlx.model import Image, Site
 
 HostOption = Annotated[
     str | None,
@@ -103,7 +103,7 @@ def _container_for(
 def container_name(container: str | Image | None) -> str | None:
     """Name the container, also one that is made of an image; no host of several makes it in a job."""
     from rlx.hosts import made_name
-    from rlx.plan import Image
+    from rlx.model import Image
 
     return made_name(container) if isinstance(container, Image) else container
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rlx.plan import Span
-from rlx.plan.rounding import DTYPES, Survival, Weights
+from rlx.model import Span
+from rlx.model.rounding import DTYPES, Survival, Weights
 from rlx.table import Table, table_of_rows, to_markdown
 
 if TYPE_CHECKING:

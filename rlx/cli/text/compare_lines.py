@@ -16,7 +16,7 @@ from rlx.compare.left_out import left_out_groups, left_out_sentence
 from rlx.compare.other_experiments import other_experiments_lines
 from rlx.compare.registered_words import registered_lines
 from rlx.evidence.verdict import counted
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
     from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast

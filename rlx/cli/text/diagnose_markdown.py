@@ -19,7 +19,7 @@ from rlx.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit
-    from rlx.plan import Finding
+    from rlx.model import Finding
     from rlx.runs.judging.diagnosed import Diagnosed
 
 

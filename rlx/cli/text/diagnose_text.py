@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rlx.evidence.charges.training_signal import NOT_FINITE
-from rlx.plan import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity
 
 if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Diagnosis, Hit

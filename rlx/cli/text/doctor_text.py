@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.evidence.verdict import counted
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
     from rlx.hosts.clock import Clock
-    from rlx.preflight.probing.examined import Examined
-    from rlx.preflight.probing.probe import Facts, Side
+    from rlx.planning.probing.examined import Examined
+    from rlx.planning.probing.probe import Facts, Side
 
 _GIB_IN_KIB = 1024**2
 _MOST_NAMES = 8

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx.compare.registered_words import moment_text
-from rlx.plan import Registration
+from rlx.model import Registration
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def _ids(runs: Sequence[Overview]) -> str:
 def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
     """One experiment as JSON, each run as `status` shows it."""
     from rlx.cli.text.run_document import row_document
-    from rlx.plan import to_jsonable
+    from rlx.model import to_jsonable
 
     runs = [{**row_document(run), "part": slot.part} for slot in found.slots for run in slot.runs]
     return {

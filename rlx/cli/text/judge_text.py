@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
-from rlx.plan.verdict_rules import RULES
+from rlx.model.verdict_rules import RULES
 
 if TYPE_CHECKING:
     from rlx.api.bundle_judging import JudgedBundle

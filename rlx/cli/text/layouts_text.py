@@ -10,8 +10,8 @@ from rlx.cli.text.table_text import fitted
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
-    from rlx.preflight.layouts.candidates import Layout, Layouts
-    from rlx.preflight.memory import Job
+    from rlx.planning.layouts.candidates import Layout, Layouts
+    from rlx.planning.memory import Job
 
 _SHOWN = 20
 _LEGEND = (

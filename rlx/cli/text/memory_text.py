@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlx.api.plans import Draft, EarlierMemory
-    from rlx.plan import LaunchPlan
-    from rlx.preflight.memory import Estimate, Phase, Span
-    from rlx.preflight.rules.facts import Facts
+    from rlx.model import LaunchPlan
+    from rlx.planning.memory import Estimate, Phase, Span
+    from rlx.planning.rules.facts import Facts
 
 
 def memory_lines(draft: Draft) -> Iterator[str]:
@@ -127,7 +127,7 @@ def _facts(draft: Draft) -> Facts | None:
     """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.api.saved_plans import recipe_of
     from rlx.errors import UsageError
-    from rlx.preflight.rules.facts import facts_of
+    from rlx.planning.rules.facts import facts_of
 
     try:
         resolved = recipe_of(draft.plan)
@@ -138,7 +138,7 @@ def _facts(draft: Draft) -> Facts | None:
 
 def _source(facts: Facts) -> str:
     """Say where the shape is from: a file is better than a table, and a table better than memory."""
-    from rlx.preflight.models.architecture_config import CONFIG
+    from rlx.planning.models.architecture_config import CONFIG
 
     shape, found = facts.architecture, facts.found
     assert shape is not None
@@ -160,7 +160,7 @@ def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
 
 def _phase(phase: Phase, width: int) -> str:
     """The range and its parts, the largest first; what the longest samples take where that is beyond the range."""
-    from rlx.preflight.memory import span_text
+    from rlx.planning.memory import span_text
 
     parts = sorted(phase.parts.items(), key=lambda part: -part[1].longest)
     shown = ", ".join(f"{name} {span_text(size)}" for name, size in parts if size.longest >= 0.05)
@@ -169,7 +169,7 @@ def _phase(phase: Phase, width: int) -> str:
 
 
 def _cache(result: Estimate) -> str:
-    from rlx.preflight.memory import GIB
+    from rlx.planning.memory import GIB
 
     cache = result.cache
     return (

@@ -14,7 +14,7 @@ _MOST_NAMED = 4
 def hint_at_diagnosis(rows: Sequence[Overview]) -> None:
     """One line on stderr, if a run of these failed, was lost or stands still."""
     from rlx.cli.frame.output import narrate
-    from rlx.plan import RunState
+    from rlx.model import RunState
 
     unwell = {RunState.FAILED, RunState.LOST, RunState.STALLED}
     names = [row.ref.run_id for row in rows if row.state in unwell]

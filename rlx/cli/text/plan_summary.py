@@ -9,7 +9,7 @@ from rlx.api.plans import finding_text
 from rlx.cli.text.memory_text import memory_use
 from rlx.cli.text.plan_text import devices_text, steps_text, where_text
 from rlx.evidence.verdict import counted
-from rlx.plan import LaunchPlan, Severity
+from rlx.model import LaunchPlan, Severity
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:

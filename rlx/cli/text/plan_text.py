@@ -18,14 +18,14 @@ from rlx.cli.text.memory_text import memory_lines
 from rlx.errors import RlxError
 from rlx.evidence.promised_traces import promised_traces
 from rlx.evidence.traces import KeyTrace, Shown
-from rlx.plan import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
-from rlx.plan.rounding import DTYPES, TYPICAL, Weights, survival
-from rlx.plan.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
+from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
+from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
+from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 
 if TYPE_CHECKING:
     from rlx.api.power import RecipePower
-    from rlx.plan import Registration
-    from rlx.preflight.host_look import HostLook
+    from rlx.model import Registration
+    from rlx.planning.host_look import HostLook
 
 _SHOWN_STEPS = 12
 _SHOWN_WORDS = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 
 if TYPE_CHECKING:
     from rlx.hosts import Host

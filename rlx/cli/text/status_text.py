@@ -184,7 +184,7 @@ def _cause_line(cause: Hit) -> str:
 
 def _where(row: Overview) -> str:
     """The copy of an adopted run is on this machine, whatever the host of the run."""
-    from rlx.plan import LOCAL
+    from rlx.model import LOCAL
 
     return LOCAL.host if row.ref.place.is_local else row.ref.host
 

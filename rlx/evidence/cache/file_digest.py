@@ -12,8 +12,7 @@ from pathlib import Path
 import rlx
 from rlx.evidence import grammars
 from rlx.evidence.reading import console, noise_records, run_files, weight_records
-from rlx.payload import answer_summary
-from rlx.plan.run_dir import (
+from rlx.model.run_dir import (
     EVENTS_DIR,
     EXIT_FILE,
     LINEAGE_FILE,
@@ -24,6 +23,7 @@ from rlx.plan.run_dir import (
     USAGE_FILE,
     VALIDATION_DIR,
 )
+from rlx.payload import answer_summary
 
 _FORMAT = 4
 """To be changed with the form in which evidence is kept."""
@@ -87,7 +87,7 @@ def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
     folder = Path(rlx.__file__).parent
     files = (
         *folder.glob("evidence/**/*.py"),
-        *folder.glob("plan/*.py"),
+        *folder.glob("model/*.py"),
         *Path(answer_summary.__file__).parent.glob("*.py"),
         *grammars.sources(),
     )

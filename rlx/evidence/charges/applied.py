@@ -12,7 +12,7 @@ from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import same_sigma, sigma_at
 from rlx.evidence.run_evidence import LOG, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
-from rlx.plan import RunState
+from rlx.model import RunState
 
 _CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
 _CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"

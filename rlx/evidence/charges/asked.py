@@ -10,7 +10,7 @@ from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseEvent, NoiseSettings
 from rlx.evidence.verdict import Charge, invalid, unverified
-from rlx.plan import Link, NoisePromise
+from rlx.model import Link, NoisePromise
 
 _TP_SIZE = "tp_size"
 _MOST_SHOWN = 4

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.run_evidence import BegunAttempt, Evidence
 from rlx.evidence.verdict import Charge, counted, dissent, remark, unverified
-from rlx.plan import Severity
+from rlx.model import Severity
 
 
 def check(given: CheckInput) -> Iterator[Charge]:

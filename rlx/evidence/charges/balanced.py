@@ -33,8 +33,8 @@ from rlx.evidence.modes import ALL_MODES, Mode, setting
 from rlx.evidence.run_evidence import Evidence, FaultKind
 from rlx.evidence.step_times import step_times
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark, unverified
-from rlx.plan import Severity
-from rlx.plan.post_metric import is_post
+from rlx.model import Severity
+from rlx.model.post_metric import is_post
 
 _OTHER_FILES = "are the files of another run among these, or was a record edited?"
 _STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS, Mode.OFF_POLICY, Mode.PARTIAL_ROLLOUTS}

@@ -15,7 +15,7 @@ from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.traces import UNKNOWN_SETUP, KeyTrace, Setup, TraceInput, read_traces
 from rlx.evidence.verdict import Charge
-from rlx.plan import Expectations, NoiseSchedule, RunState
+from rlx.model import Expectations, NoiseSchedule, RunState
 
 
 class Basis(Flag):

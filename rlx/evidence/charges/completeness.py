@@ -23,8 +23,8 @@ from rlx.evidence.metrics import (
 )
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, incomplete, remark, unverified
-from rlx.plan import Expectations, RunState, Severity
-from rlx.plan.post_metric import is_post
+from rlx.model import Expectations, RunState, Severity
+from rlx.model.post_metric import is_post
 
 _VALIDATE_LAST = "choose eval.every so that the last step is validated, and launch again"
 

@@ -18,8 +18,8 @@ from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.reading.run_files import is_number
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
-from rlx.plan import Link, NoiseSchedule
-from rlx.plan.rounding import Band, least_changed, std_band
+from rlx.model import Link, NoiseSchedule
+from rlx.model.rounding import Band, least_changed, std_band
 
 _CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not that of one drawing"
 _SMALLEST, _LARGEST = 1e-30, 1e30

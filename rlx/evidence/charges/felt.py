@@ -18,7 +18,7 @@ from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, remark, unverified
-from rlx.plan import NoiseSchedule, Severity
+from rlx.model import NoiseSchedule, Severity
 
 # Not measured: no device that does not repeat itself has been probed yet.
 _WIDE = 10.0

@@ -17,7 +17,7 @@ from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of, series
 from rlx.evidence.run_evidence import LOG, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
-from rlx.plan import NoiseSchedule
+from rlx.model import NoiseSchedule
 
 ROLES = {"gap": Role.PROBABILITY_GAP, "entropy": Role.ROLLOUT_ENTROPY}
 # Both are the same number, which a log may round.

@@ -16,9 +16,9 @@ from rlx.evidence.modes import Mode, setting
 from rlx.evidence.reading.backend_settings import has_own_reward
 from rlx.evidence.run_evidence import Counted, KeptAnswers
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, invalid, remark
+from rlx.model import Severity
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.payload.replayed_graders import BOXED, EXACT, grader_of_file
-from rlx.plan import Severity
-from rlx.plan.run_dir import PAYLOAD_DIR
 
 _FEW, _FEW_SHARE = 2, 0.01
 _MANY_TRUTHS = 3

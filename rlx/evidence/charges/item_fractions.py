@@ -27,8 +27,8 @@ from rlx.evidence.metrics import (
 from rlx.evidence.reading.backend_settings import has_own_reward
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, incomplete, remark, unverified
-from rlx.plan import Expectations, Severity
-from rlx.plan.post_metric import is_post
+from rlx.model import Expectations, Severity
+from rlx.model.post_metric import is_post
 
 _EXACT = 1e-9
 _IS_IT = "is the validation set really of that size, and the metric right or wrong per answer?"

@@ -14,7 +14,7 @@ from rlx.evidence.charges.promised_noise import planned_sigmas, promise_of, sigm
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, dissent, invalid, unverified
-from rlx.plan import Link, NoisePromise, NoiseSchedule
+from rlx.model import Link, NoisePromise, NoiseSchedule
 
 
 def check(given: CheckInput) -> Iterator[Charge]:

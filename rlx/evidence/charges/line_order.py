@@ -14,7 +14,7 @@ from dataclasses import replace
 from rlx.evidence.charges.promised_noise import BUILTIN, planned_sigmas, sigma_at
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import VALIDATION, Evidence, NoiseEvent
-from rlx.plan import NoiseSchedule
+from rlx.model import NoiseSchedule
 
 SINCE = 3
 """The first version of the rules that reads steps from the order of lines."""

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from rlx.evidence.charges.promised_noise import planned_sigmas, sigma_at, training_steps
 from rlx.evidence.run_evidence import LOG, ROLLOUT, Evidence, NoiseEvent
-from rlx.plan import NoiseSchedule
+from rlx.model import NoiseSchedule
 
 
 @dataclass(frozen=True)

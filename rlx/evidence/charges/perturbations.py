@@ -9,7 +9,7 @@ from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.run_evidence import LOG
 from rlx.evidence.verdict import Charge, at_steps, invalid, unverified
-from rlx.plan import NoiseSchedule
+from rlx.model import NoiseSchedule
 
 _CHECK = "does the rollout change its noise between the answers of a group?"
 

@@ -27,7 +27,7 @@ from rlx.evidence.charges.promised_noise import promise_of
 from rlx.evidence.grammars import grammars
 from rlx.evidence.run_evidence import LOG, Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, unverified
-from rlx.plan import Link
+from rlx.model import Link
 
 # A step all of whose samples are masked has a mean of nothing; more than this share of the steps is no accident.
 _FEW = 0.05

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.metrics import metric_names, steps_with
 from rlx.evidence.run_evidence import LOG, ROLLOUT, Evidence
-from rlx.plan import AdaptiveSigma, NoisePromise, NoiseSchedule
+from rlx.model import AdaptiveSigma, NoisePromise, NoiseSchedule
 
 # The fork prints sigma with six decimals, half of the last one with room for binary fractions; the payload writes it in
 # full.

@@ -11,7 +11,7 @@ from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.run_evidence import Evidence, NoiseSettings
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark, unverified
-from rlx.plan import Link, NoiseProcess, NoisePromise, NoiseSchedule, Severity
+from rlx.model import Link, NoiseProcess, NoisePromise, NoiseSchedule, Severity
 
 _NORMS = ("rmsnorm",)
 _CHECK_HOOK = "is the payload loaded in that process, and did its events/ come along?"

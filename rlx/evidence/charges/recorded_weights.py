@@ -19,7 +19,7 @@ from rlx.evidence.charges.served import CHECK_SYNC, FEWEST_UPDATES, drift_of
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import SERVED, TRAINED, Evidence, WeightRecord, WeightSync
 from rlx.evidence.verdict import Charge, counted, dissent, invalid, remark, unverified
-from rlx.plan import Severity, WeightPromise
+from rlx.model import Severity, WeightPromise
 
 _NOT_OBSERVABLE = frozenset({Mode.ASYNCHRONOUS, Mode.OFF_POLICY, Mode.PARTIAL_ROLLOUTS})
 """Syncs come there at other moments than the steps; no run of them has been recorded yet."""

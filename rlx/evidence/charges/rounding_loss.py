@@ -17,7 +17,7 @@ from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.noise_by_step import Application
 from rlx.evidence.charges.promised_noise import sigma_at
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, percent, remark, unverified
-from rlx.plan import Severity
+from rlx.model import Severity
 
 # "Most" of the noise, and of the steps. A definition, not a measured border between noise and none.
 _HALF = 0.5

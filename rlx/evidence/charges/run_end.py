@@ -8,7 +8,7 @@ from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.diagnosis.endings import kills_words
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, incomplete
-from rlx.plan import Expectations, RunState
+from rlx.model import Expectations, RunState
 
 _ENDS = {RunState.FAILED: "RLX801", RunState.STOPPED: "RLX802", RunState.LOST: "RLX803"}
 SEE_WHY = "see why (rlx diagnose RUN); rlx retry RUN begins another attempt"

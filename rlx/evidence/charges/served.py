@@ -21,7 +21,7 @@ from rlx.evidence.metrics import finite, metric_of, series
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import LOG, ROLLOUT, SERVED, Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, remark
-from rlx.plan import NoiseProcess, Severity
+from rlx.model import NoiseProcess, Severity
 
 FEWEST_UPDATES = 5
 """Of so many updates in a row one that arrives is seen."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import BUILTIN, promise_of
 from rlx.evidence.verdict import Charge, remark
-from rlx.plan import Link, NoiseSchedule, Severity
+from rlx.model import Link, NoiseSchedule, Severity
 
 
 def check(given: CheckInput) -> Iterator[Charge]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.traces import KeyTrace, Shown
 from rlx.evidence.verdict import Charge, invalid, unverified
-from rlx.plan.verdict_rules import is_made
+from rlx.model.verdict_rules import is_made
 
 NOISE = "aqn"
 """The section of a recipe that describes noise."""

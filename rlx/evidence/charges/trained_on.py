@@ -21,7 +21,7 @@ from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, metric_of, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, percent, remark, unverified
-from rlx.plan import Expectations, Severity
+from rlx.model import Expectations, Severity
 
 INVALID = ("RLX651", *training_signal.INVALID)
 """The findings by which a run has not trained on what it should; its noise may be as planned all the same."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.verdict import Charge, invalid, remark
-from rlx.plan import Severity
+from rlx.model import Severity
 
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 _WAIVED_BY = "RLX024"

@@ -16,7 +16,7 @@ from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, metric_names, metric_of, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import Charge, VerdictStatus, at_steps, counted, invalid, remark, unverified
-from rlx.plan import Expectations, Severity
+from rlx.model import Expectations, Severity
 
 NOT_FINITE = "RLX654"
 INVALID = (NOT_FINITE, "RLX655")

@@ -10,7 +10,7 @@ from rlx.evidence.charges.promised_noise import BUILTIN
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, invalid, remark, unverified
-from rlx.plan import Severity
+from rlx.model import Severity
 
 
 def check(given: CheckInput) -> Iterator[Charge]:

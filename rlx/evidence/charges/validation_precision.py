@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.grammars import grammars
 from rlx.evidence.verdict import Charge, remark
-from rlx.plan import Severity
+from rlx.model import Severity
 
 
 def check(given: CheckInput) -> Iterator[Charge]:

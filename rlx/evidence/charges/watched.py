@@ -15,7 +15,7 @@ from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.charges.promised_noise import training_steps
 from rlx.evidence.run_evidence import LOG, ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, dissent, invalid, unverified
-from rlx.plan import NoiseProcess, NoisePromise
+from rlx.model import NoiseProcess, NoisePromise
 
 _WHAT_WRITES = "what writes to the rollout's weights: a fork with noise of its own, or a payload of another arm?"
 

@@ -19,7 +19,7 @@ from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import core_keys, finite, metric_names, metric_of, series
 from rlx.evidence.run_evidence import Evidence
 from rlx.evidence.verdict import counted, percent
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 
 # A mean KL per token beyond these is nonsense in any estimator: the policies have nothing in common any more. The
 # larger one is for a run that shows one step only.

@@ -12,7 +12,7 @@ from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
 from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
 from rlx.evidence.reading.usage_file import MemoryKills
 from rlx.findings import finding_row
-from rlx.plan import Finding, RunState
+from rlx.model import Finding, RunState
 
 UNKNOWN = "RLX889"
 _DRIVER = "Error executing job with overrides"

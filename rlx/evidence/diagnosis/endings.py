@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rlx.evidence.reading.usage_file import GROUP, HOST, MemoryKills
-from rlx.plan import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity
 
 _SIGNALS = {
     134: ("SIGABRT", "a library gave up", "the lines before the end name it"),

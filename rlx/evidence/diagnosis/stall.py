@@ -10,7 +10,7 @@ from rlx.evidence.grammars import names_of, own_or_all
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import finite, series
 from rlx.evidence.run_evidence import Evidence
-from rlx.plan import Expectations, Finding, Severity
+from rlx.model import Expectations, Finding, Severity
 
 # The first steps compile kernels and fill caches.
 _FEWEST_STEPS = 3

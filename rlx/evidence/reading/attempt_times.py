@@ -10,7 +10,7 @@ from typing import Any
 
 from rlx.evidence.run_evidence import AttemptTime
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan.run_dir import EXIT_FILE, PROVENANCE_FILE, STATE_DIR
+from rlx.model.run_dir import EXIT_FILE, PROVENANCE_FILE, STATE_DIR
 
 _MOST_PROVENANCE = 64 << 20
 _MOST_EXIT = 1 << 10

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan import from_jsonable
-from rlx.plan.attempt_lineage import Lineage
-from rlx.plan.run_dir import LINEAGE_FILE
+from rlx.model import from_jsonable
+from rlx.model.attempt_lineage import Lineage
+from rlx.model.run_dir import LINEAGE_FILE
 
 _MOST_BYTES = 100_000
 

@@ -18,7 +18,7 @@ from typing import Any
 from rlx.evidence.reading.run_files import is_count, is_number, read_document
 from rlx.evidence.reading.scan import matching_lines
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, NoiseEvent, NoiseSettings, ProbePair, RecordCount
-from rlx.plan import NoiseProcess
+from rlx.model import NoiseProcess
 
 NEEDLES = (b'"kind"',)
 WEIGHTS = "weights-"

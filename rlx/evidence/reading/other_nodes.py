@@ -12,7 +12,7 @@ from rlx.evidence.reading.noise_records import read_records
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.reading.weight_records import read_weights
 from rlx.evidence.run_evidence import Evidence, WeightRecord
-from rlx.plan.run_dir import EVENTS_DIR
+from rlx.model.run_dir import EVENTS_DIR
 
 
 def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:

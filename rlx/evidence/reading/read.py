@@ -42,8 +42,8 @@ from rlx.evidence.run_evidence import (
     WeightRecord,
 )
 from rlx.evidence.step_times import step_times
-from rlx.plan.attempt_lineage import Lineage
-from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
+from rlx.model.attempt_lineage import Lineage
+from rlx.model.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
 
 T = TypeVar("T")
 

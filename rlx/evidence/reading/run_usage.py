@@ -10,7 +10,7 @@ from typing import BinaryIO
 from rlx.evidence.reading.run_files import is_count, read_document
 from rlx.evidence.reading.usage_file import Sample, read_usage
 from rlx.local_files import open_regular
-from rlx.plan.run_dir import METRICS_FILE
+from rlx.model.run_dir import METRICS_FILE
 
 _CHUNK = 64 << 10
 _LONGEST_LINE = 4 << 20

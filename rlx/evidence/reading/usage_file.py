@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.local_files import open_regular
-from rlx.plan.run_dir import USAGE_FILE
+from rlx.model.run_dir import USAGE_FILE
 
 MOST_BYTES = 16 << 20
 """More than the sampler writes in a year; what follows is not read."""

@@ -14,7 +14,7 @@ from rlx.hosts.host_errors import ContainerGone, HostError, reading_answer
 from rlx.hosts.inventory.inventory import MADE
 from rlx.hosts.script_parts import slim
 from rlx.hosts.transports import transport_for
-from rlx.plan import Cmd, Site
+from rlx.model import Cmd, Site
 from rlx.resources import payload_folder
 
 _TIMEOUT_S = 60.0

@@ -12,7 +12,7 @@ from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.hosts.inventory.inventory import made_name
 from rlx.hosts.script_parts import slim
 from rlx.hosts.transports import transport_for
-from rlx.plan import Cmd, Image, Site
+from rlx.model import Cmd, Image, Site
 from rlx.resources import payload_folder
 
 # Docker may unpack nothing, but a slow disk and the devices of a big host take their time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlx.plan import DEFAULT_LEASES, LOCAL, Batch, Image
+from rlx.model import DEFAULT_LEASES, LOCAL, Batch, Image
 
 TRANSPORTS = ("openssh", "paramiko")
 DEVICE_KINDS = ("npu", "cuda", "cpu")

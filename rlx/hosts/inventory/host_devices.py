@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host import Device, Host
-from rlx.plan import Finding, LaunchPlan, Severity
+from rlx.model import Finding, LaunchPlan, Severity
 
 _ITEM = re.compile(r"(\d{1,4})(?:-(\d{1,4}))?")
 _IDS = frozenset({"RLX501", "RLX502", "RLX503", "RLX504"})

@@ -20,7 +20,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts.inventory.host import HostFile
 from rlx.hosts.inventory.host_file import parse_host_file, read_text
 from rlx.hosts.inventory.host_yaml import read_nodes
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 
 
 def put_host(path: Path, name: str, entry: Mapping[str, Any], *, replace: bool) -> None:

@@ -40,7 +40,7 @@ from rlx.hosts.inventory.host_values import (
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing, read_nodes
 from rlx.hosts.inventory.image_entry import read_image
 from rlx.local_files import read_bytes
-from rlx.plan import LOCAL, Batch
+from rlx.model import LOCAL, Batch
 from rlx.schedulers.protocol import entry_of
 from rlx.schedulers.registry import batch_schedulers, is_batch_scheduler
 from rlx.secret_text import is_secret

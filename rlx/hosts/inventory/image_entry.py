@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlx.hosts.inventory.host_yaml import Reader
-from rlx.plan import Image
+from rlx.model import Image
 
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:@-]{0,254}")
 # No option of docker's own beside `ro`: rlx chooses what may be written.

@@ -15,7 +15,7 @@ from pathlib import Path
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host import Defaults, Host, HostFile
 from rlx.hosts.inventory.host_files import user_file
-from rlx.plan import LOCAL, Image, Place, Site
+from rlx.model import LOCAL, Image, Place, Site
 
 MADE = "rlx-made-"
 """How the names of containers begin that rlx makes."""

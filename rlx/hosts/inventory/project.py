@@ -12,7 +12,7 @@ from rlx.hosts.inventory import trusted
 from rlx.hosts.inventory.host import HostFile
 from rlx.hosts.inventory.host_file import parse_host_file, read_text
 from rlx.hosts.inventory.host_files import project_file
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 
 
 @dataclass(frozen=True, slots=True)

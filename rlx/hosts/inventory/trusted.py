@@ -14,7 +14,7 @@ from typing import Any
 
 from rlx.errors import RlxError
 from rlx.hosts.inventory.host_files import user_file
-from rlx.plan import Site
+from rlx.model import Site
 
 _PLAIN_PYTHON = re.compile(r"python(3(\.\d{1,2})?)?")
 _PROGRAMS = "programs"

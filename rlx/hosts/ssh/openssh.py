@@ -20,7 +20,7 @@ from rlx.hosts.process import process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.ssh.ssh_errors import by_hand, explain_ssh
-from rlx.plan import Cmd
+from rlx.model import Cmd
 from rlx.secret_text import names_secret
 
 _OPTIONS = (

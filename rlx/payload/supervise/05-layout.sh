@@ -1,6 +1,6 @@
 #!/bin/sh
 # shellcheck disable=SC2034 # used by the scripts that this is put in front of: supervise.sh, logs.sh and mirror.sh
-# Names of the files and folders of a run directory, the same as in rlx/plan/run_dir.py, which shows where they lie.
+# Names of the files and folders of a run directory, the same as in rlx/model/run_dir.py, which shows where they lie.
 MANIFEST_FILE=manifest.json
 LAUNCH_FILE=launch.sh
 SUPERVISE_FILE=supervise.sh

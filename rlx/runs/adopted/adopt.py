@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
-from rlx.plan import LaunchPlan, Place
+from rlx.model import LaunchPlan, Place
 from rlx.runs.adopted.adopted_dirs import run_dirs
 from rlx.runs.adopted.adopted_store import take_in
 from rlx.runs.adopted.foreign_log import ask_log

@@ -7,8 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlx.local_files import read_bytes
-from rlx.plan import Place
-from rlx.plan.run_dir import TOMBSTONES_DIR
+from rlx.model import Place
+from rlx.model.run_dir import TOMBSTONES_DIR
 from rlx.runs.index.tombstones import Tombstone, parse_tombstone
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunRef

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.adopted.log_copy import Copy, read_copy, refresh_all
 from rlx.runs.adopted.log_source import read_source
 from rlx.runs.duration import duration

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.plan import Expectations, LaunchPlan, Place, Site
-from rlx.plan.run_dir import MANIFEST_FILE
+from rlx.model import Expectations, LaunchPlan, Place, Site
+from rlx.model.run_dir import MANIFEST_FILE
 from rlx.runs.adopted.adopted_dirs import adopted_manifests, adopted_root
 from rlx.runs.index.run_index import Index
 from rlx.runs.manifest import Manifest, render_manifest

@@ -10,7 +10,7 @@ from functools import cache
 from rlx.errors import ExitCode, RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import reading_answer
-from rlx.plan import Cmd, Place
+from rlx.model import Cmd, Place
 from rlx.resources import payload_folder
 from rlx.runs.looking.fan_out import DEADLINE_S
 from rlx.runs.looking.state import epoch_of

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.evidence import Evidence, Totals
-from rlx.plan import LOCAL, LaunchPlan
-from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE
+from rlx.model import LOCAL, LaunchPlan
+from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE
 from rlx.runs.adopted.adopted_dirs import run_dirs
 from rlx.runs.adopted.adopted_store import take_in
 from rlx.runs.adopted.log_copy import point_latest

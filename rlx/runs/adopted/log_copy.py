@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
-from rlx.plan import from_jsonable
-from rlx.plan.run_dir import ATTEMPTS_DIR, CLOCK_FILE, LATEST_LINK, LOG_FILE, STATE_DIR
+from rlx.model import from_jsonable
+from rlx.model.run_dir import ATTEMPTS_DIR, CLOCK_FILE, LATEST_LINK, LOG_FILE, STATE_DIR
 from rlx.runs.adopted.foreign_log import Extent, LogAnswer, ask_log
 from rlx.runs.adopted.log_source import is_adopted, read_source, source_of, write_value
 from rlx.runs.looking.fan_out import DEADLINE_S

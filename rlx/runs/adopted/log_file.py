@@ -16,7 +16,7 @@ from typing import BinaryIO
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, read_evidence
 from rlx.local_files import open_regular
-from rlx.plan.run_dir import ATTEMPTS_DIR, LOG_FILE, METRICS_FILE
+from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE, METRICS_FILE
 from rlx.runs.duration import duration
 from rlx.runs.judging.parser_cache import ParsedFiles
 

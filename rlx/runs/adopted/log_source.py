@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.errors import RlxError, UsageError
-from rlx.plan import Place, from_jsonable, to_jsonable
+from rlx.model import Place, from_jsonable, to_jsonable
 from rlx.runs.run import RunRef
 
 SOURCE_FILE = "source.json"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rlx.evidence.reading.kept_answers import SUMMARY_FILE
-from rlx.plan.run_dir import (
+from rlx.model.run_dir import (
     ATTEMPTS_DIR,
     COMPOSED_FILE,
     EVENTS_DIR,

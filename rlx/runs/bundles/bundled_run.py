@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan import RunState, from_jsonable, to_jsonable
-from rlx.plan.verdict_rules import RULES
+from rlx.model import RunState, from_jsonable, to_jsonable
+from rlx.model.verdict_rules import RULES
 from rlx.runs.copies.mirror import Copies, Mirrored
 from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation

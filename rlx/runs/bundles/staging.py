@@ -10,9 +10,9 @@ from pathlib import Path
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError
 from rlx.local_files import open_regular
+from rlx.model import RunState
+from rlx.model.run_dir import SCRIPT_DIR, VALIDATION_DIR
 from rlx.payload.mask_secrets import LARGEST, mask_file, spans_of, spellings
-from rlx.plan import RunState
-from rlx.plan.run_dir import SCRIPT_DIR, VALIDATION_DIR
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
 from rlx.runs.copies.fetch import fetch

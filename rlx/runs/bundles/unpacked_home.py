@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from rlx.plan import LOCAL
-from rlx.plan.run_dir import ATTEMPTS_DIR, LATEST_LINK, MANIFEST_FILE
+from rlx.model import LOCAL
+from rlx.model.run_dir import ATTEMPTS_DIR, LATEST_LINK, MANIFEST_FILE
 from rlx.runs.bundles.bundle_layout import RUNS
 from rlx.runs.bundles.bundled_run import BundledRun, state_them
 from rlx.runs.index import tables

@@ -22,7 +22,7 @@ from rlx.runs.looking.fan_out import ask
 from rlx.runs.run import RunPaths
 
 if TYPE_CHECKING:
-    from rlx.plan import Place
+    from rlx.model import Place
     from rlx.runs.copies.mirror import Mirrored
     from rlx.runs.run import RunRef
 

@@ -11,7 +11,7 @@ from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import run_part
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.copies import mirror_store, mirror_wire
 from rlx.runs.copies.mirror_store import Cursor
 from rlx.runs.copies.mirror_wire import Frame, Request

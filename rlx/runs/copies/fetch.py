@@ -12,7 +12,7 @@ from typing import Any
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ConnectionLost, Garbled, reading_answer
-from rlx.plan import Cmd
+from rlx.model import Cmd
 from rlx.runs.copies.pull_wire import SHA256
 from rlx.runs.run import RunRef
 

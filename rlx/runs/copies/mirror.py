@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError
-from rlx.plan import Place, RunState
-from rlx.plan.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, STOP_FILE, VALIDATION_DIR
+from rlx.model import Place, RunState
+from rlx.model.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, STOP_FILE, VALIDATION_DIR
 from rlx.runs.copies import mirror_store
 from rlx.runs.copies.copying import copy_runs
 from rlx.runs.copies.mirror_store import Copied, Cursor

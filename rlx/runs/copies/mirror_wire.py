@@ -14,8 +14,8 @@ from rlx.evidence import MAX_LINE_BYTES, needles
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_part, slim
-from rlx.plan import Cmd, Place
-from rlx.plan.run_dir import (
+from rlx.model import Cmd, Place
+from rlx.model.run_dir import (
     COMPOSED_FILE,
     EVENTS_DIR,
     EXIT_FILE,

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ConnectionLost
-from rlx.plan import Cmd
-from rlx.plan.run_dir import ATTEMPTS_DIR, CHECKPOINTS_DIR, MANIFEST_FILE, STATE_DIR
+from rlx.model import Cmd
+from rlx.model.run_dir import ATTEMPTS_DIR, CHECKPOINTS_DIR, MANIFEST_FILE, STATE_DIR
 from rlx.runs.run import RunRef
 
 _LIST_TIMEOUT_S = 120.0

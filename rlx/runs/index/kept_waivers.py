@@ -12,7 +12,7 @@ from pathlib import Path
 from rlx.errors import RlxError, UsageError
 from rlx.evidence.waivers import Waiver
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan import from_jsonable, to_jsonable
+from rlx.model import from_jsonable, to_jsonable
 
 FOLDER = "waivers"
 _MOST_BYTES = 1 << 20

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan import LaunchPlan, Registration, from_jsonable, to_jsonable
-from rlx.plan.registration import FORM
+from rlx.model import LaunchPlan, Registration, from_jsonable, to_jsonable
+from rlx.model.registration import FORM
 from rlx.runs.manifest import submitter
 from rlx.runs.run import utc_text
 

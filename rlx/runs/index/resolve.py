@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
 
 from rlx.errors import NoSuchRun
-from rlx.plan import LOCAL
+from rlx.model import LOCAL
 from rlx.runs.index.run_index import Index
 from rlx.runs.looking.look import look
 from rlx.runs.looking.observation import Observation

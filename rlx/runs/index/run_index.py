@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rlx.errors import RlxError
 from rlx.hosts import local_site
-from rlx.plan import Finding, Severity, Site
+from rlx.model import Finding, Severity, Site
 from rlx.runs.adopted.adopted_dirs import adopted_refs, adopted_tombstones
 from rlx.runs.index import moves, promises, sightings, tables, tombstones
 from rlx.runs.index.moves import Move

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.cache.sections import SectionWriter, load_sections
-from rlx.plan import Site
+from rlx.model import Site
 from rlx.runs import manifest as manifests
 from rlx.runs.index import promises, tombstones
 from rlx.runs.index.promises import manifest_digest

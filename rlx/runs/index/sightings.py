@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rlx.errors import UsageError
-from rlx.plan import RunState, from_jsonable, to_jsonable
+from rlx.model import RunState, from_jsonable, to_jsonable
 from rlx.runs.looking.observation import Observation
 
 SCHEMA = (

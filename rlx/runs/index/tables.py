@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.index import moves, promises, sightings, tombstones
 from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.looking.observation import Observation

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json
-from rlx.plan import from_jsonable, to_jsonable
+from rlx.model import from_jsonable, to_jsonable
 from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import utc_text
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.reading.foreign_config import read_printed_config
-from rlx.plan.run_dir import COMPOSED_FILE, LOG_FILE, PRINTED_FILE
+from rlx.model.run_dir import COMPOSED_FILE, LOG_FILE, PRINTED_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
 
 Tree: TypeAlias = Mapping[str, Any]

@@ -26,8 +26,8 @@ from rlx.evidence.reading.foreign_config import read_printed_config
 from rlx.evidence.reading.run_files import read_metrics
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LOCAL, Cmd, Expectations, Finding, Place, RunState
-from rlx.plan.run_dir import LATEST_LINK, LOG_FILE
+from rlx.model import LOCAL, Cmd, Expectations, Finding, Place, RunState
+from rlx.model.run_dir import LATEST_LINK, LOG_FILE
 from rlx.resources import payload_folder
 from rlx.runs.adopted.adopted_store import NOTHING_PROMISED
 from rlx.runs.adopted.log_file import refuse_no_text

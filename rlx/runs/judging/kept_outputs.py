@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 from rlx.evidence import ItemScores, ItemTexts, read_items, read_texts
 from rlx.evidence.reading.item_scores import wanted_scores
-from rlx.plan import Place
-from rlx.plan.run_dir import VALIDATION_DIR
+from rlx.model import Place
+from rlx.model.run_dir import VALIDATION_DIR
 from rlx.runs.copies.fetch import fetch
 from rlx.runs.copies.mirror_store import Copied, read_cursor
 from rlx.runs.looking.fan_out import ask

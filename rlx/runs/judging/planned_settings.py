@@ -10,8 +10,8 @@ from rlx.evidence import Evidence
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.evidence.grammars import by_kind
-from rlx.plan import LaunchPlan
-from rlx.plan.run_dir import COMPOSED_FILE
+from rlx.model import LaunchPlan
+from rlx.model.run_dir import COMPOSED_FILE
 from rlx.runs.judging.composed_config import read_composed
 from rlx.runs.judging.parser_cache import ParsedFiles
 

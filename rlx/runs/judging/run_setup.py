@@ -11,8 +11,8 @@ from rlx.evidence.charges.composed_settings import tree_of
 from rlx.evidence.grammars import by_kind
 from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.local_files import parse_json, read_bytes
-from rlx.plan import LaunchPlan
-from rlx.plan.run_dir import COMPOSED_FILE, PROVENANCE_FILE
+from rlx.model import LaunchPlan
+from rlx.model.run_dir import COMPOSED_FILE, PROVENANCE_FILE
 from rlx.runs.judging.composed_config import composed_configuration
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.yaml_reader.hydra import bare_key

@@ -21,8 +21,8 @@ from rlx.evidence import (
 )
 from rlx.evidence.traces import Setup
 from rlx.evidence.waivers import Waiver
-from rlx.plan import LaunchPlan, RunState, from_jsonable, to_jsonable
-from rlx.plan.verdict_rules import RULES
+from rlx.model import LaunchPlan, RunState, from_jsonable, to_jsonable
+from rlx.model.verdict_rules import RULES
 from rlx.runs.index.kept_waivers import read_waivers
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.judging.run_setup import digest_of_setup, setup_of

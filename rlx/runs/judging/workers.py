@@ -11,7 +11,7 @@ from rlx.runs.copies.mirror import Mirrored, kept
 from rlx.runs.run import RunPaths
 
 if TYPE_CHECKING:
-    from rlx.plan import RunState
+    from rlx.model import RunState
     from rlx.runs.index.run_index import Index
     from rlx.runs.run import RunRef
 

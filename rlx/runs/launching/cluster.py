@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.plan import Cluster
+from rlx.model import Cluster
 from rlx.runs.run import RunRef
 
 RAY_TOKEN = "RLX_RAY_TOKEN"

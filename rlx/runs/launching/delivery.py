@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlx.hosts import Completed, tmux_socket, transport_for
-from rlx.plan import Cmd, Site
-from rlx.plan.run_dir import SUPERVISE_FILE
+from rlx.model import Cmd, Site
+from rlx.model.run_dir import SUPERVISE_FILE
 from rlx.runs.launching.shares import Part
 from rlx.runs.launching.shipment import digest, shared_container
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.hosts import Completed, transport_for
 from rlx.hosts.host_errors import HostError
+from rlx.model import LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.model.launch_plan import is_sealed
 from rlx.payload.mask_secrets import SHORTEST, SHORTEST_NUMBER
-from rlx.plan import LaunchPlan, RunState, Severity, Site, to_jsonable
-from rlx.plan.launch_plan import is_sealed
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch

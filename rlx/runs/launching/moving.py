@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 from rlx.runs import supervisor
 from rlx.runs.copies.mirror import folder_of
 from rlx.runs.index.moves import Move, Phase

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from rlx.errors import RlxError
-from rlx.plan import LaunchPlan, Site
+from rlx.model import LaunchPlan, Site
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
 from rlx.runs.launching.shipped import Shipped, block_name

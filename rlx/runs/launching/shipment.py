@@ -18,9 +18,8 @@ from types import MappingProxyType
 
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_values import address_problem
-from rlx.payload.mask_secrets import spellings
-from rlx.plan import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
-from rlx.plan.run_dir import (
+from rlx.model import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
+from rlx.model.run_dir import (
     ATTEMPTS_DIR,
     BLOCK_FILE,
     CHECKPOINTS_DIR,
@@ -50,6 +49,7 @@ from rlx.plan.run_dir import (
     TICKET_FILE,
     VALIDATION_DIR,
 )
+from rlx.payload.mask_secrets import spellings
 from rlx.resources import payload_folder
 from rlx.runs import supervisor
 from rlx.runs.index.promises import manifest_digest

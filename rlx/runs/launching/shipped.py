@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 from rlx.runs.index.moves import Move
 from rlx.runs.run import RunRef
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import ConnectionLost, TimedOut, Unreachable, reading_answer
-from rlx.plan import Cmd
+from rlx.model import Cmd
 from rlx.runs.logs.line_stream import Lines
 from rlx.runs.logs.log_lines import LogQuery, log_command, number
 from rlx.runs.run import RunRef

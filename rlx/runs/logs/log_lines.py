@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
 from rlx.hosts import transport_for
-from rlx.plan import LOCAL, Cmd
+from rlx.model import LOCAL, Cmd
 from rlx.resources import payload_folder
 from rlx.runs import supervisor
 from rlx.runs.logs.line_stream import split_lines

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.evidence.diagnosis import Quiet, is_stalled
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.duration import duration
 from rlx.runs.looking.observation import Observation
 
 if TYPE_CHECKING:
     from rlx.evidence import Evidence
-    from rlx.plan import Expectations
+    from rlx.model import Expectations
 
 
 def conclude(

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import TimedOut
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.run import RunRef
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.looking.turns import Times, Wish, times
 
 if TYPE_CHECKING:

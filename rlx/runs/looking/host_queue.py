@@ -12,7 +12,7 @@ from rlx.runs.looking.forecast import Estimate, Paces, foretell, seconds_left
 from rlx.runs.looking.turns import Wish
 
 if TYPE_CHECKING:
-    from rlx.plan import Place
+    from rlx.model import Place
     from rlx.runs.looking.leases import ForeignProcess, Lease, Leases, Ticket
     from rlx.runs.looking.overview import Overview
     from rlx.schedulers.protocol import QueuedJob

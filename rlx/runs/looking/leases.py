@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 
 from rlx.hosts.host_errors import reading_answer
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S
 from rlx.runs.looking.state import epoch_of

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rlx.evidence import Evidence, read_evidence
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.adopted.adopted_state import observe_adopted
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.bundles.bundled_run import copies_of, observe_bundled, stated

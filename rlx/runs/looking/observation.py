@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rlx.errors import RlxError
 from rlx.hosts.clock import Clock
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.duration import duration, moment
 
 

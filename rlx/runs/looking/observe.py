@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.looking.observation import Observation, unreachable
 from rlx.runs.looking.state import Facts, Life, container_detail, derive_state
 from rlx.runs.looking.state_report import Reports

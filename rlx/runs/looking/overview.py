@@ -12,7 +12,7 @@ from rlx.evidence import Evidence, JudgedRun, Verdict, core_metric, series, trai
 from rlx.evidence.reading.usage_file import Sample, last_sample
 from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
 from rlx.evidence.verdict import without_evidence
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.index.labels import NO_LABEL, Label, Labels
 from rlx.runs.judging.judged import judge_sights, unjudged
 from rlx.runs.looking.look import Files, Sight, look
@@ -20,7 +20,7 @@ from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunPaths
 
 if TYPE_CHECKING:
-    from rlx.plan import Expectations, Registration
+    from rlx.model import Expectations, Registration
     from rlx.runs.index.run_index import Index
     from rlx.runs.index.tombstones import Tombstone
     from rlx.runs.looking.revisit import Revisit

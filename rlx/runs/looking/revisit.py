@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from rlx.errors import RlxError
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.adopted.adopted_state import unasked_adopted
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.index.run_index import Index

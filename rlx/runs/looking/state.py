@@ -11,8 +11,8 @@ from typing import Any
 
 from rlx.errors import RlxError
 from rlx.hosts.clock import Clock
-from rlx.plan import RunState
-from rlx.plan.run_dir import (
+from rlx.model import RunState
+from rlx.model.run_dir import (
     HEARTBEAT_FILE,
     LINEAGE_FILE,
     LOG_FILE,

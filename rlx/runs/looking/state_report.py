@@ -12,7 +12,7 @@ from rlx.hosts import Completed, transport_for
 from rlx.hosts.clock import compare_clocks
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_part
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask
 from rlx.runs.looking.state import Facts, parse_report

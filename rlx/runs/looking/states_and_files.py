@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rlx.errors import RlxError
 from rlx.hosts import transport_for
 from rlx.hosts.script_parts import run_part, run_parts
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs.copies.copying import copy_on, limits, request, take
 from rlx.runs.copies.mirror import WHOLE_DEADLINE_S, Copies, folder_of, mirrored
 from rlx.runs.looking.fan_out import DEADLINE_S, Asked, ask

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from typing import TYPE_CHECKING
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.looking.forecast import Estimate, Paces, foretell, seconds_left
 from rlx.runs.looking.turns import Wish
 

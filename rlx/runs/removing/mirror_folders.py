@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import RlxError
-from rlx.plan.run_dir import TRASH_DIR
+from rlx.model.run_dir import TRASH_DIR
 from rlx.runs.copies.mirror_store import cursor_file
 from rlx.runs.copies.mirror_store import locked as locked_copy
 

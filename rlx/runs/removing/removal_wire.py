@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_parts
-from rlx.plan import Place
+from rlx.model import Place
 from rlx.runs import supervisor
 from rlx.runs.adopted.log_source import is_adopted
 from rlx.runs.index.tombstones import Tombstone, tombstone_text

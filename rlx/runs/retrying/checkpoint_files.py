@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rlx.hosts.host_errors import reading_answer
-from rlx.plan.attempt_lineage import CheckpointFiles
+from rlx.model.attempt_lineage import CheckpointFiles
 from rlx.runs import supervisor
 from rlx.runs.run import RunRef
 

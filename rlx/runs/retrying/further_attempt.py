@@ -15,9 +15,9 @@ from itertools import chain
 from rlx.errors import RlxError, UsageError
 from rlx.hosts import Completed
 from rlx.hosts.host_errors import HostError
-from rlx.plan import to_jsonable
-from rlx.plan.attempt_lineage import Checkpoint, Lineage
-from rlx.plan.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
+from rlx.model import to_jsonable
+from rlx.model.attempt_lineage import Checkpoint, Lineage
+from rlx.model.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
 from rlx.runs.launching.delivery import send
 from rlx.runs.launching.shipment import digest_of, pack_attempt, pick_secrets, wanted
 from rlx.runs.manifest import Manifest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.plan import Place, Site
+from rlx.model import Place, Site
 from rlx.runs import Leases, look_at_leases
 
 

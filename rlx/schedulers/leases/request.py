@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlx.errors import UsageError
-from rlx.plan import LaunchPlan, PlannedFile
+from rlx.model import LaunchPlan, PlannedFile
 
 
 def check(plan: LaunchPlan) -> None:

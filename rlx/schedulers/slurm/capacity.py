@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from rlx.plan import Place, Site
+from rlx.model import Place, Site
 from rlx.runs import supervisor
 from rlx.runs.looking.fan_out import DEADLINE_S
 from rlx.schedulers.protocol import QueuedJob

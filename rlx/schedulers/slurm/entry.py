@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlx.hosts.inventory.host_yaml import Reader
-from rlx.plan import to_jsonable
+from rlx.model import to_jsonable
 from rlx.schedulers.slurm.settings import Slurm, settings_of
 
 _WORD = r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.runs.duration import moment
 
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"

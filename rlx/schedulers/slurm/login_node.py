@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rlx.plan import Finding, Severity, Site
-from rlx.preflight.probing.examined import Examined, folders
-from rlx.preflight.probing.probe import Facts, Probe, Question, number
+from rlx.model import Finding, Severity, Site
+from rlx.planning.probing.examined import Examined, folders
+from rlx.planning.probing.probe import Facts, Probe, Question, number
 from rlx.resources import payload_below
 from rlx.schedulers.slurm.entry import sbatch_options
 from rlx.schedulers.slurm.settings import Slurm, slurm_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlx.errors import UsageError
 from rlx.hosts.inventory.host_file import NOT_OF_A_JOB, OWN_CONTAINER
 from rlx.hosts.inventory.image_entry import request_problem
-from rlx.plan import Image, LaunchPlan, PlannedFile
-from rlx.plan.run_dir import DOCKER_FILE
+from rlx.model import Image, LaunchPlan, PlannedFile
+from rlx.model.run_dir import DOCKER_FILE
 from rlx.schedulers.slurm.entry import sbatch_options, slurm_problem
 from rlx.schedulers.slurm.settings import Slurm, slurm_of
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.plan import Batch, Site, from_jsonable, to_jsonable
+from rlx.model import Batch, Site, from_jsonable, to_jsonable
 
 NAME = "slurm"
 

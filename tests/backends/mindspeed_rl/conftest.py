@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from rlx.backends.protocol import load_backend
-from rlx.plan import LaunchPlan, Site
+from rlx.model import LaunchPlan, Site
 from rlx.recipe import ResolvedRecipe, load_recipe
 from tests.backends.conftest import merge
 from tests.backends.mindspeed_rl.running import Run

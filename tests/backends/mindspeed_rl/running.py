@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.plan import LaunchPlan
+from rlx.model import LaunchPlan
 from tests.loopback import free_port
 
 # Ray takes its time to start where many tests run at once; nothing here waits for as long as that on a healthy machine.

@@ -16,8 +16,8 @@ from rlx.backends.mindspeed_rl.log import GRAMMAR
 from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
 from rlx.evidence.charges.composed_settings import setting_mismatches
-from rlx.plan import Finding, Severity
-from rlx.preflight.rules import check
+from rlx.model import Finding, Severity
+from rlx.planning.rules import check
 from rlx.yaml_reader.hydra import read_hydra
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, config_of, file_of, planned
 

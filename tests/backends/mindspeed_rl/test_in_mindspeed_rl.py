@@ -17,7 +17,7 @@ import pytest
 from rlx.backends.mindspeed_rl.config_classes import read_config_classes
 from rlx.backends.mindspeed_rl.generate_keys import generate
 from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER
-from rlx.preflight.rules.rule_table import all_rules
+from rlx.planning.rules.rule_table import all_rules
 from rlx.recipe import load_recipe
 from tests.backends.mindspeed_rl.conftest import file_of, planned
 from tests.conftest import CASES, REPOSITORY

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlx.evidence import VerdictStatus, judge, read_evidence, read_items
-from rlx.plan import RunState, Severity
+from rlx.model import RunState, Severity
 from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned

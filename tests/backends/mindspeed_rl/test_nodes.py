@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from rlx.plan import Site
+from rlx.model import Site
 from rlx.resources import payload_folder
 from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import MakeRecipe, file_of, planned

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlx.evidence import VerdictStatus, judge, read_evidence
-from rlx.plan import RunState
+from rlx.model import RunState
 from tests.backends.mindspeed_rl import log_lines
 from tests.backends.mindspeed_rl.conftest import STAND_IN, MakeRecipe, Start, file_of, planned
 from tests.backends.mindspeed_rl.test_config import errors

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.effective import EffectiveSettings
 from rlx.backends.shared.shell import on_host
-from rlx.plan import Expectations, Finding, Installation, InstallationQuestion, LaunchPlan, Site
+from rlx.model import Expectations, Finding, Installation, InstallationQuestion, LaunchPlan, Site
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -1,5 +1,5 @@
 """It wants no files and no package of the machine that runs it."""
 
-from rlx.preflight.wanted import BackendHost
+from rlx.planning.wanted import BackendHost
 
 HOST = BackendHost(name="Toy", files=lambda recipe: iter(()))

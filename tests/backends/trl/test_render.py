@@ -21,7 +21,7 @@ from rlx.backends.trl.backend import plan
 from rlx.backends.trl.differences import SET_BY
 from rlx.backends.trl.rules.limits import KEPT, UNTAKEN
 from rlx.errors import UsageError
-from rlx.plan import LaunchPlan, Link, Site, from_jsonable, to_jsonable
+from rlx.model import LaunchPlan, Link, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
 from tests.conftest import CASES

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence.diagnosis import Diagnosis, diagnose, needle_pattern, read_excerpt
-from rlx.plan import RunState
+from rlx.model import RunState
 from rlx.resources import payload_folder
 from rlx.runs.judging.diagnosed import diagnose_log
 from tests.conftest import CASES

@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.evidence import judge, read_evidence
 from rlx.evidence.diagnosis import diagnose, read_excerpt
 from rlx.evidence.reading.usage_file import read_usage
-from rlx.plan import Expectations, RunState
+from rlx.model import Expectations, RunState
 from rlx.runs import supervisor
 from tests.conftest import CASES
 

@@ -16,7 +16,7 @@ from rlx.evidence import Evidence, Totals
 from rlx.evidence.charges import training_signal
 from rlx.evidence.charges.check_input import CheckInput
 from rlx.evidence.diagnosis import Quiet, is_stalled, stalls
-from rlx.plan import Expectations, Finding, RunState
+from rlx.model import Expectations, Finding, RunState
 
 PLAN = Expectations(29, (20,), False, 1319, 1, "auto", None, False)
 

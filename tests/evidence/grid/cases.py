@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.grid.run_pair import RunPair
 
 Edit = Callable[[RunPair], None]

@@ -6,7 +6,7 @@ import copy
 import math
 import shutil
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.edits import Recorded
 from tests.evidence.grid.cases import Source, caught, honest, unseen
 from tests.evidence.grid.run_pair import Line, RunDirectory, RunPair

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.conftest import CASES
 from tests.evidence.grid.cases import Direction, EditedRun, Source
 

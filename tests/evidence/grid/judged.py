@@ -10,7 +10,7 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import VerdictStatus
-from rlx.plan import Finding, Severity
+from rlx.model import Finding, Severity
 from tests.conftest import CASES
 from tests.evidence.grid.cases import EditedRun
 from tests.evidence.grid.run_pair import place_pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.edits import GAP, GRADIENT, LOSS, REJECTED, REJECTED_TOKENS
 from tests.evidence.grid.cases import Source, caught, honest, unseen
 from tests.evidence.grid.metrics import ACCURACY

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.edits import REJECTED, REJECTED_TOKENS, REJECTION
 from tests.evidence.grid.cases import FIRST_EDITION, Source, caught, honest, unseen
 from tests.evidence.grid.run_pair import RunDirectory, RunPair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from rlx.plan import Link
+from rlx.model import Link
 from tests.evidence.grid.cases import Source, caught, honest, unseen
 from tests.evidence.grid.run_pair import Line, RunDirectory, RunPair
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlx.plan.run_dir import COMPOSED_FILE
+from rlx.model.run_dir import COMPOSED_FILE
 from tests.conftest import CASES
 from tests.evidence.edits import GAP, Recorded
 from tests.recorded import place_runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from rlx.plan import Link
+from rlx.model import Link
 
 # Each module declares its edits where it is imported.
 from tests.evidence.grid import events, log, manifest, metrics, outputs  # noqa: F401

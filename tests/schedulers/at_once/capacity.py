@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlx.plan import Place, Site
+from rlx.model import Place, Site
 from rlx.runs import supervisor
 from rlx.schedulers.protocol import QueuedJob
 

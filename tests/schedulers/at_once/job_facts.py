@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rlx.plan import RunState
+from rlx.model import RunState
 
 
 @dataclass(frozen=True, slots=True)

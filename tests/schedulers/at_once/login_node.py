@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rlx.plan import Finding, Site
+from rlx.model import Finding, Site
 
 
 def questions(site: Site) -> list[Any]:

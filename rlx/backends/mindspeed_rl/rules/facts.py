@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.number_text import product
+from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.number_text import product
 
 SHARED, ACTOR, RL, GENERATE = "megatron_training", "actor_config", "rl_config", "generate_config"
 TP, PP = f"{ACTOR}.tensor_model_parallel_size", f"{ACTOR}.pipeline_model_parallel_size"

@@ -18,8 +18,8 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     MindSpeedRlFacts,
     Sizes,
 )
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 # Somebody has said how many layers each stage has.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import GENERATE, MindSpeedRlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 _SEED = f"{GENERATE}.sampling_config.seed"
 _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")

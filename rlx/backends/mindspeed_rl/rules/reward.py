@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import ACTOR, MindSpeedRlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 VERIFIERS = (
     *("acc", "format", "step", "strict_format", "base_acc", "math_17k_acc", "acc_for_dapo", "acc_for_ppo"),

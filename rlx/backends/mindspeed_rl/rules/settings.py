@@ -16,7 +16,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     MindSpeedRlFacts,
     Sizes,
 )
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 LENGTH, MOST = f"{ACTOR}.seq_length", f"{GENERATE}.max_model_len"
 # Refused beside the integrated worker, which is all roles at once.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 
 @rule("RLX170")

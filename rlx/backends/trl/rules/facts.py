@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.preflight.rules.facts import Facts
+from rlx.planning.rules.facts import Facts
 
 
 @dataclass(frozen=True)

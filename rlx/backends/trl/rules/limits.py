@@ -7,7 +7,7 @@ from typing import Any
 
 from rlx.backends.trl.correction import KEYS as CORRECTION
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 ENGINES = ("transformers", "vllm")
 # A recipe has these for other back-ends or engines; what they are by default says nothing.

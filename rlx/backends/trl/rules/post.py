@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 
 @rule("RLX181")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.preflight.rules.number_text import one_of
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule
+from rlx.planning.rules.number_text import one_of
+from rlx.planning.rules.rule_table import Flaw, error, note, rule
 
 
 @rule("RLX182")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rlx.backends.shared.overrides import Override, path_on_all_nodes
 from rlx.backends.shared.vllm_cpu import ENVIRONMENT, KV_CACHE_BYTES
 from rlx.backends.verl.overrides.base import Rendering
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model.run_dir import PAYLOAD_DIR
 
 SOURCE = "layout.device"
 PLUGIN, VLLM_PLUGIN = "rlx_verl_cpu", "rlx_verl_vllm_cpu"

@@ -8,7 +8,7 @@ from pathlib import Path
 from rlx.backends.shared.hydra_values import refuse_interpolation
 from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override
 from rlx.backends.verl.overrides.base import Rendering
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model.run_dir import PAYLOAD_DIR
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.verl.rehearsal.keys import VERSION
 from rlx.backends.verl.rehearsal.scale import Batch
 from rlx.backends.verl.trainers import DECLARED
-from rlx.preflight.rehearsal.twin import Change, Engine, Places, Untold
+from rlx.planning.rehearsal.twin import Change, Engine, Places, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

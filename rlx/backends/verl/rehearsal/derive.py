@@ -14,12 +14,12 @@ from rlx.backends.verl.rehearsal.recorded_reward import Reward, reward_of
 from rlx.backends.verl.rehearsal.scale import Batch, batch_of, scaled
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.errors import UsageError
-from rlx.plan import Severity
-from rlx.preflight.rehearsal.rows import Rows, rows_of
-from rlx.preflight.rehearsal.tiny_shapes import TinyModel, tiny_model_of
-from rlx.preflight.rehearsal.twin import Change, Engine, Places, Rehearsal, Untold
-from rlx.preflight.rules import check
-from rlx.preflight.rules.facts import facts_of
+from rlx.model import Severity
+from rlx.planning.rehearsal.rows import Rows, rows_of
+from rlx.planning.rehearsal.tiny_shapes import TinyModel, tiny_model_of
+from rlx.planning.rehearsal.twin import Change, Engine, Places, Rehearsal, Untold
+from rlx.planning.rules import check
+from rlx.planning.rules.facts import facts_of
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.errors import RlxError, UsageError
-from rlx.preflight.rehearsal.twin import Engine
-from rlx.preflight.rules.facts import facts_of
+from rlx.planning.rehearsal.twin import Engine
+from rlx.planning.rules.facts import facts_of
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -10,7 +10,7 @@ from rlx.backends.verl.keys import TRAINERS, find_table
 from rlx.backends.verl.overrides import Override, rendered
 from rlx.backends.verl.overrides.base import Rendering
 from rlx.backends.verl.renames import find_rename, removed_value
-from rlx.preflight.rehearsal.twin import Change, Untold
+from rlx.planning.rehearsal.twin import Change, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlx.preflight.rehearsal.rows import Schema
+from rlx.planning.rehearsal.rows import Schema
 
 _QUESTIONS = (("Ann has 3 apples and buys 4 more. How many has she now?", "7"), ("What is 12 minus 5?", "7"))
 

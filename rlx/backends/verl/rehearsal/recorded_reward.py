@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.verl.data import TABLES
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import MOST_SOURCE, read_text
-from rlx.plan.run_dir import PAYLOAD_DIR
-from rlx.preflight.rehearsal.twin import Change, Untold
+from rlx.model.run_dir import PAYLOAD_DIR
+from rlx.planning.rehearsal.twin import Change, Untold
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlx.backends.verl.rules.batch import BATCH, LOG_MICRO, MICRO, MINI, SAMPLES
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.errors import UsageError
-from rlx.preflight.rules.number_text import divisors
+from rlx.planning.rules.number_text import divisors
 
 # Two workers shard the model and talk over gloo, as many would.
 _DEVICES = 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.ascend import FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 
 @rule("RLX461")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.batch import LOG_MICRO, MICRO, MINI, SAMPLES
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 
 @rule("RLX111")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 LENGTH, TOKENS, CHUNKED = (
     f"{ROLLOUT}.{name}" for name in ("max_model_len", "max_num_batched_tokens", "enable_chunked_prefill")

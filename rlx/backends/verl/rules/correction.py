@@ -16,7 +16,7 @@ from rlx.backends.verl.correction import (
 )
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 _RATIO_KINDS = ("token_k1", "seq_sum_k1", "seq_mean_k1")
 _KINDS = (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.number_text import one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.number_text import one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 
 @rule("RLX401")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 _NZ = "VLLM_ASCEND_ENABLE_NZ"
 

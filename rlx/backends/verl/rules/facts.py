@@ -7,8 +7,8 @@ from functools import cached_property
 
 from rlx.backends.verl.keys import release
 from rlx.backends.verl.trainers import DECLARED, is_dapo_recipe, is_own_program
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.number_text import product
+from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.number_text import product
 
 ACTOR = "actor_rollout_ref.actor"
 ROLLOUT = "actor_rollout_ref.rollout"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 MBRIDGE, VANILLA = f"{ACTOR}.megatron.use_mbridge", f"{ACTOR}.megatron.vanilla_mbridge"
 MOST_RANKS = 512

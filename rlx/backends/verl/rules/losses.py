@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.keys import numbers
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 LOSS = f"{ACTOR}.policy_loss"
 MODE, AGGREGATION = f"{LOSS}.loss_mode", f"{ACTOR}.loss_agg_mode"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 _RECOMPUTE = ("granularity", "method", "num_layers")
 # Fields of DistributedDataParallelConfig and OptimizerConfig that TransformerConfig lacks.

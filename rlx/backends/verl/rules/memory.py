@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from rlx.backends.verl.levers import enough_for_cache, what_fits
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.preflight.memory import GIB, Estimate, Phase, span_text
-from rlx.preflight.memory.cache import Cache
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.memory import GIB, Estimate, Phase, span_text
+from rlx.planning.memory.cache import Cache
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 # The engine's weights are exact; what its profiling run takes depends on kernels.
 _WORK_MARGIN = 0.5

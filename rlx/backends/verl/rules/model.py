@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
-from rlx.preflight.models.architectures import Architecture
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.models.architectures import Architecture
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 MEGATRON = f"{ACTOR}.megatron"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
 

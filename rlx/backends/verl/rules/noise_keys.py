@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 _SECTION = "trainer.noise_injection"
 

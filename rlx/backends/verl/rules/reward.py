@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.local_files import MOST_SOURCE, parse_python, read_text
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 # Of all versions together; `remote` and `gdpo` are there from 0.7 on, `prime` and `batch` before 0.9.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.batch import SAMPLES
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 COLD = 0.2
 _TEMPERATURE = f"{ROLLOUT}.temperature"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import Flaw, error, rule
 
 
 @rule("RLX408")

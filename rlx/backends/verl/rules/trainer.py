@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import BATCH, GEN_BATCH, VerlFacts
 from rlx.backends.verl.trainers import DAPO, DECLARED, MAIN_PPO, SYNC, program_of, trainer_of, trainer_of_program
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 _MODE = "trainer.v1.trainer_mode"
 _MOST_BATCHES = "algorithm.filter_groups.max_num_gen_batches"

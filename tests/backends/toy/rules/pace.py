@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.preflight.rules.facts import Facts
-from rlx.preflight.rules.rule_table import Flaw, rule, warning
+from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.rule_table import Flaw, rule, warning
 
 
 @rule("TOY001")

@@ -1,0 +1,27 @@
+"""A model whose shapes nobody knows: what is not looked at for it, which would read as if nothing was wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlx.planning.models.architectures import linear_attention
+from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.rule_table import Flaw, note, rule
+
+
+@rule("RLX238")
+def unknown_shapes(facts: Facts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if facts.architecture is not None or recipe.layout.device == "cpu":
+        return
+    name = recipe.model.arch or recipe.model.path
+    message = (
+        f"model {name}: {_reason(facts, name)}: memory is not estimated, and whether it can be split is not checked"
+    )
+    yield note(message, "model.arch of a model with the same shapes, or a config.json that rlx can read", "model.path")
+
+
+def _reason(facts: Facts, name: str) -> str:
+    if facts.architecture_problem:
+        return facts.architecture_problem
+    return f"it {linear_attention(name)}" if linear_attention(name) else "its shapes are not known"
