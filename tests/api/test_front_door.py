@@ -71,7 +71,7 @@ def test_a_function_and_a_package_of_one_name(name: str) -> None:
 def test_types_reach_those_who_use_rlx(tmp_path: Path) -> None:
     assert (REPOSITORY / "rlx/py.typed").exists()
     (tmp_path / "script.py").write_text(
-        "import rlx\nfrom rlx.plan import LaunchPlan\n"
+        "import rlx\nfrom rlx.model import LaunchPlan\n"
         "reveal_type(rlx.compare('a', 'b').sentences)\nreveal_type(rlx.plan('r').plans)\nrlx.judge(3)\n",
         encoding="utf-8",
     )

@@ -387,7 +387,7 @@ def test_a_shell_that_died_while_it_waited_is_no_loss(loopback: Loopback) -> Non
 
 def test_an_unused_shell_ends_with_rlx(loopback: Loopback) -> None:
     script = (
-        "from rlx.hosts import connect, open_ahead\nfrom rlx.plan import Place\n"
+        "from rlx.hosts import connect, open_ahead\nfrom rlx.model import Place\n"
         "connect(Place('loop', 'loop'))\nopen_ahead(Place('loop', 'loop'))\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
