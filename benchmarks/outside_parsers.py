@@ -253,7 +253,7 @@ def _report(data: bytes, folder: Path) -> None:
 
 
 def _leases(data: bytes, folder: Path) -> None:
-    from rlx.cli.text.leases_text import lease_lines
+    from rlx.cli.text.queue_text import lease_lines
     from rlx.hosts.host_errors import reading_answer
     from rlx.runs.looking.leases import parse_leases
 
@@ -413,7 +413,7 @@ def _probe_seeds() -> list[bytes]:
 
 def _probes(data: bytes, folder: Path) -> None:
     """The answer of a host that was asked all probes: parsed, judged, and written as `rlx doctor` does."""
-    from rlx.cli.text.doctor_text import doctor_text
+    from rlx.cli.doctor import doctor_text
     from rlx.hosts.clock import compare_clocks
     from rlx.planning import doctor
     from rlx.planning.probing import composite

@@ -76,7 +76,7 @@ def _leaves(name: str, command: Any) -> list[tuple[str, Any]]:
 
 
 def _command(name: str, command: Any, words: dict[str, str]) -> Iterator[str]:
-    from rlx.cli.frame.examples import EXAMPLES
+    from rlx.cli.frame.commands import EXAMPLES
 
     yield f"### rlx {name}\n\n{_escaped(command.help)}\n"
     options = [param for param in command.params if getattr(param, "help", None)]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
-from rlx.cli.frame.list_options import ARM_LIST
+from rlx.cli.frame.options import ARM_LIST, RecipeArgument, SetOption
+from rlx.cli.frame.output import patience, print_json
+from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.noise import NoisyArm
@@ -21,16 +22,11 @@ aqn = typer.Typer(name="aqn", help="Inspect noise: a recipe's schedule, a checko
 
 @aqn.command("schedule")
 def schedule(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ],
+    recipe: RecipeArgument,
     arm: Annotated[
         list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: every arm with noise.")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    set_: SetOption = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Model folder on this machine: its own norm weights, not 1.")
     ] = None,
@@ -45,10 +41,8 @@ def schedule(
     """
     from rlx.api.noise import noise_schedule
     from rlx.api.norm_weights import norm_weights
-    from rlx.cli.frame.output import print_json
-    from rlx.cli.text.aqn_text import answer, markdown_text, print_terminal
+    from rlx.cli.text.noise_text import markdown_text, print_terminal, schedule_answer
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
-    from rlx.errors import UsageError
 
     if as_json and as_markdown:
         raise UsageError("--md and --json exclude each other", "name one of them")
@@ -58,7 +52,7 @@ def schedule(
     norms = norm_weights(weights) if weights else None
     arms = noise_schedule(recipe, arm or (), sets=set_ or (), weights=norms)
     if as_json:
-        print_json(answer(arms))
+        print_json(schedule_answer(arms))
     elif as_markdown:
         print(markdown_text(arms), end="")
     else:
@@ -109,8 +103,7 @@ def audit(
     gets no variable of this shell and a scratch folder as home, but it can read your files: it is no sandbox.
     """
     from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
-    from rlx.cli.frame.output import patience, print_json
-    from rlx.cli.text.audit_text import answer, print_reading, print_runs
+    from rlx.cli.text.noise_text import audit_answer, print_reading, print_runs
 
     reading = read_noise_code(checkout, file=file, python=python, sources=sources or ())
     if not as_json:
@@ -123,15 +116,14 @@ def audit(
         with patience("making tiny models and calling the noise code on them, up to a minute …"):
             runs = run_noise_code(reading.hook, python=python, schedule=schedule, time_limit=time_limit)
     if as_json:
-        print_json(answer(reading, runs))
+        print_json(audit_answer(reading, runs))
     elif runs:
         print_runs(runs)
 
 
 def _ask_before_executing(hook: NoiseHook, python: str) -> None:
     """Raises UsageError where nobody can answer, RlxError where the answer is no."""
-    from rlx.cli.text.audit_text import question
-    from rlx.errors import RlxError, UsageError
+    from rlx.cli.text.noise_text import question
 
     if not sys.stdin.isatty():
         raise UsageError(

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import patience
 from rlx.errors import RlxError
 
 
@@ -24,7 +25,6 @@ def attach(
     Read-only unless --write; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
     """
     from rlx.api.attaching import attachable
-    from rlx.cli.frame.output import patience
     from rlx.hosts.ssh.openssh import ssh_environment
     from rlx.runs.session import attach_command
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, Systems, split_metrics
+from rlx.cli.frame.comparison_options import AllowUnverified, Metrics, Seeds, Systems, reportable_exit, split_metrics
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import narrate, patience, print_json, print_text
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ def compare(
     """
     from rlx.api.comparing import compare_named
     from rlx.api.selection import open_index
-    from rlx.cli.frame.output import narrate, patience
-    from rlx.cli.frame.reportable_exit import reportable_exit
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -75,9 +74,7 @@ def compare(
 
 def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
     from rlx.api.device_reports import device_reports
-    from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.text.compare_lines import left_out_lines, registered_words
-    from rlx.cli.text.compare_text import csv_text, markdown_text, print_terminal
+    from rlx.cli.text.compare_text import csv_text, left_out_lines, markdown_text, print_terminal, registered_words
     from rlx.compare.claim import waived_in_words
     from rlx.compare.comparison_document import comparison_document
     from rlx.compare.device_report import device_lines
@@ -102,7 +99,6 @@ def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -
 
 def _draw(index: Index, compared: Compared, plot: str | None, html: Path | None, curves: Sequence[str]) -> None:
     from rlx.api.reporting import write_page
-    from rlx.cli.frame.output import narrate
     from rlx.cli.text.pictures import IN_TERMINAL, write_plot
 
     if plot is not None:

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.output import console, narrate, print_json, print_text
+from rlx.cli.text.table_text import fitted
+from rlx.errors import ExitCode
+from rlx.table import Column, Table
+
 if TYPE_CHECKING:
     from rlx.api.settings import Setting
 
@@ -31,9 +36,6 @@ def list_(as_json: _Json = False) -> None:
     of rlx, which variables name: RLX_HOME, RLX_CONFIG, RLX_PROJECT.
     """
     from rlx.api.settings import settings
-    from rlx.cli.frame.output import console, print_json
-    from rlx.cli.text.table_text import fitted
-    from rlx.table import Column, Table
 
     shown = settings()
     if as_json:
@@ -52,8 +54,6 @@ def list_(as_json: _Json = False) -> None:
 def get(key: _Key, as_json: _Json = False) -> None:
     """Print one setting. Exit code 1 if it has no value."""
     from rlx.api.settings import setting
-    from rlx.cli.frame.output import print_json, print_text
-    from rlx.errors import ExitCode
 
     shown = setting(key)
     if as_json:
@@ -81,8 +81,6 @@ def unset(key: _Key) -> None:
 
 
 def _report(setting: Setting, wanted: str | None) -> None:
-    from rlx.cli.frame.output import narrate
-
     where = f" ({setting.written})" if setting.written else " (default)"
     narrate(f"rlx: {setting.key} is {setting.value}{where}" if setting.value else f"rlx: {setting.key} is not set")
     if wanted not in (None, setting.value):

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import patience, print_json, print_text
 from rlx.errors import UsageError
 
 
@@ -30,9 +31,7 @@ def diagnose(
     code: 0 · 14 the verdict of a run is invalid.
     """
     from rlx.api.diagnosing import diagnose_named, joined, outcome
-    from rlx.cli.frame.output import patience, print_json, print_text
-    from rlx.cli.text.diagnose_markdown import markdown_text
-    from rlx.cli.text.diagnose_text import as_answer, text_lines
+    from rlx.cli.text.diagnose_text import as_answer, markdown_text, text_lines
 
     if as_markdown and as_json:
         raise UsageError("--md and --json exclude each other", "name one of them")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import HOSTS, RECIPES
+from rlx.cli.frame.options import HOSTS, RECIPES
+from rlx.cli.frame.output import narrate, print_json, print_text
 from rlx.cli.frame.site_options import TrustOption
+from rlx.evidence.verdict import counted
+from rlx.model import Finding, Severity
+from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
-    from rlx.model import Finding
+    from rlx.hosts.clock import Clock
     from rlx.planning.probing.examined import Examined
+    from rlx.planning.probing.probe import Facts, Side
+
+_GIB_IN_KIB = 1024**2
+_MOST_NAMES = 8
 
 
 def doctor(
@@ -32,8 +40,6 @@ def doctor(
     any other; 4 if the host cannot be reached.
     """
     from rlx.api.checkup import examine_host
-    from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.text.doctor_text import doctor_text
 
     where = f"{host or 'local'}, container {container}" if container else host or "local"
     narrate(f"looking at {where} …")
@@ -48,6 +54,40 @@ def doctor(
         raise typer.Exit(code)
 
 
+def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
+    """How many problems there are, the findings, the worst first, then the facts of the host and of the container."""
+    name = examined.site.host
+    host = [
+        *_machine(examined.host),
+        *_clock(examined.clock),
+        *_docker(examined),
+        *_npus(examined.host),
+        *_scheduler(examined),
+    ]
+    lines = [f"host {name}", *_indented(host)]
+    if examined.inside:
+        inside = [*_machine(examined.inside), *_npus(examined.inside)]
+        lines += [examined.where, *_indented(inside)]
+    if examined.environment:
+        lines += [f"what would train, in {examined.where}", *_indented([*_python(examined.environment)])]
+    # Names of processes and containers are other people's; none of them may steer this terminal.
+    return "\n".join(_shown(line) for line in [_headline(examined, findings), *_findings(findings), "", *lines])
+
+
+def _headline(examined: Examined, findings: Sequence[Finding]) -> str:
+    severities = [finding.severity for finding in findings]
+    counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
+    return f"{examined.where}: {', '.join(counts) or 'no problem found'}"
+
+
+def _findings(findings: Sequence[Finding]) -> Iterator[str]:
+    for finding in findings:
+        where = f" {finding.where}:" if finding.where else ""
+        yield f"  {finding.severity} {finding.id}{where} {finding.message}"
+        if finding.fix:
+            yield f"    fix: {finding.fix}"
+
+
 def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:
     """Write `--json`: the facts by probe, of the host and of the container; sizes have their unit in the key."""
     inside = examined.inside
@@ -59,3 +99,110 @@ def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:
         "unanswered": {"host": examined.host.silent, "container": inside.silent if inside else None},
         "findings": findings,
     }
+
+
+def _shown(line: str) -> str:
+    return " ".join(printable_lines(line.encode(errors="replace")))
+
+
+def _indented(rows: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"  {label:<14} {value}" for label, value in rows if value]
+
+
+def _machine(side: Side) -> Iterator[tuple[str, str]]:
+    found = side.of("machine")
+    if not found:
+        return
+    user = f"{found.get('user', '?')} (uid {found['uid']}), groups {', '.join(found['groups'])}"
+    yield "user", user
+    yield "system", ", ".join(str(found[key]) for key in ("distribution", "kernel", "arch") if found.get(key))
+    yield "CPUs", f"{found['cpus']}, load {' '.join(map(str, found['load']))}"
+    yield "memory", f"{_gib(found['memory_free_kib'])} of {_gib(found['memory_kib'])} free"
+    for folder in side.of("disk").get("paths", ()):
+        free = f"{_gib(folder['free_kib'])} of {_gib(folder['total_kib'])} free"
+        yield "disk", f"{folder['path']}: {free}, {folder['type'] or 'unknown file system'} at {folder['mount']}"
+    processes = side.of("processes")
+    if processes:
+        total, zombies = processes["total"], processes["zombies"]
+        yield "processes", f"{total}, {zombies} of them zombies" if total else "cannot be counted (is there awk?)"
+    if side.of("tools"):
+        yield "tmux", side.of("tools")["tmux_version"] or "none"
+
+
+def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:
+    if clock:
+        yield "clock", f"{(clock.least + clock.most) / 2:+.1f} s against here, ± {(clock.most - clock.least) / 2:.1f} s"
+
+
+def _scheduler(examined: Examined) -> Iterator[tuple[str, str]]:
+    from rlx.schedulers.protocol import login_node_of
+
+    batch = examined.site.batch
+    return login_node_of(batch).rows(examined) if batch else iter(())
+
+
+def _docker(examined: Examined) -> Iterator[tuple[str, str]]:
+    found = examined.host.of("docker")
+    if found:
+        server = found["server"] or f"cannot be used ({found['problem']})"
+        yield "Docker", server if found["problem"] else f"{server}, running: {_names(found['running'])}"
+    container = examined.host.of("container")
+    if container and "error" not in container:
+        name = container.get("name", "").removeprefix("/")
+        yield "container", f"{name}, {container.get('state')}, id {container.get('id', '')[:12]}"
+        digest = (container["digests"] or [container.get("image_id", "")])[0]
+        yield "image", f"{container.get('image')} ({digest})"
+        yield "mounts", ", ".join(f"{mount['source']} → {mount['destination']}" for mount in container["mounts"])
+        shm = f"{container.get('shm_bytes', 0) / 1024**2:.0f} MiB"
+        yield "settings", f"shm {shm}, ipc {container.get('ipc')}, restart {container.get('restart') or 'no'}"
+
+
+def _names(containers: Sequence[Facts]) -> str:
+    names = [str(one["name"]) for one in containers]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return (", ".join(names[:_MOST_NAMES]) or "no container") + more
+
+
+def _npus(side: Side) -> Iterator[tuple[str, str]]:
+    found, ascend = side.of("npu_smi"), side.of("ascend")
+    versions = [f"{name} {ascend[name]}" for name in ("driver", "firmware") if ascend.get(name)]
+    yield "NPU driver", ", ".join(versions)
+    numbers = side.of("devices").get("numbers", ())
+    yield "NPU nodes", f"{len(numbers)} (/dev/davinci{numbers[0]}–{numbers[-1]})" if numbers else ""
+    processes = found.get("processes") or []
+    for chip in found.get("chips") or ():
+        held = [one for one in processes if (one["npu"], one["chip"]) == (chip["npu"], chip["chip"] or 0)]
+        yield f"NPU {chip['device']}", _chip(chip, held)
+
+
+def _chip(chip: Facts, held: Sequence[dict[str, Any]]) -> str:
+    names = ", ".join(f"{one['name'] or 'process'} {one['pid']}" for one in held)
+    return f"{chip['name']} {chip['health']}, {chip['used_mib']} of {chip['total_mib']} MiB, {names or 'no process'}"
+
+
+def _python(side: Side) -> Iterator[tuple[str, str]]:
+    found = side.of("packages")
+    yield "CANN", str(side.of("ascend").get("cann") or "")
+    if "error" in found:
+        yield "Python", f"none: {found['error']}"
+        return
+    yield "Python", f"{found.get('python')} ({found.get('executable')})"
+    yield "packages", ", ".join(f"{name} {version}" for name, version in found.get("packages", {}).items())
+    accelerator = side.of("accelerator")
+    if "available" in accelerator:
+        yield "torch.npu", f"{'available' if accelerator['available'] else 'not available'}, {accelerator.get('count')}"
+    for path in side.of("paths").get("paths", ()):
+        yield str(path["role"]), f"{path['path']}: {_contents(path)}"
+
+
+def _contents(path: Facts) -> str:
+    if path["kind"] is None:
+        return "not there"
+    parts = [f"{path['weight_files']} weight files"] if "weight_files" in path else []
+    parts += [f"{path['rows']} rows"] if "rows" in path else []
+    parts += [f"{path['bytes'] / 1024**2:.1f} MiB"] if "bytes" in path else []
+    return ", ".join([*parts, *(["columns " + " ".join(path["columns"])] if "columns" in path else [])])
+
+
+def _gib(kib: int | None) -> str:
+    return "?" if kib is None else f"{kib / _GIB_IN_KIB:.1f} GiB"

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import EXPERIMENTS
+from rlx.cli.frame.options import EXPERIMENTS
+from rlx.cli.frame.output import console, narrate, patience, print_json
 
 
 def experiments(
@@ -27,8 +28,7 @@ def experiments(
     added.
     """
     from rlx.api.experiments import experiments as find
-    from rlx.cli.frame.output import console, narrate, patience, print_json
-    from rlx.cli.text.experiments_text import experiment_document, experiment_parts
+    from rlx.cli.text.experiment_text import experiment_document, experiment_parts
 
     with patience():
         found = find(name)

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import FINDINGS
+from rlx.cli.frame.options import FINDINGS
+from rlx.cli.frame.output import print_json, print_text
 from rlx.findings import Language
 
 _LABELS = {Language.EN: ("why: ", "fix: ", "source: "), Language.ZH: ("原因：", "修复：", "来源：")}
@@ -30,7 +31,6 @@ def explain(
     """
     from rlx.api.explaining import explain as explanation_of
     from rlx.api.explaining import explain_all
-    from rlx.cli.frame.output import print_json, print_text
     from rlx.model import to_jsonable
 
     if id is None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import RUNS, TRACKERS
+from rlx.cli.frame.options import TRACKERS, RunsArgument
+from rlx.cli.frame.output import narrate, patience, print_json, print_text
+
+if TYPE_CHECKING:
+    from rlx.api.exporting import Export
+    from rlx.trackers import ExportedRun
 
 
 def export(
@@ -17,12 +23,7 @@ def export(
             "--to", metavar="TRACKER", help="tensorboard, wandb, swanlab, mlflow or trackio.", autocompletion=TRACKERS
         ),
     ],
-    runs: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS
-        ),
-    ] = None,
+    runs: RunsArgument = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FOLDER", help="A new folder. Default: TRACKER-TIME here.")
     ] = None,
@@ -38,8 +39,6 @@ def export(
     package, each other tracker its own.
     """
     from rlx.api.exporting import export as export_runs
-    from rlx.cli.frame.output import narrate, patience, print_json, print_text
-    from rlx.cli.text.export_text import export_answer, export_lines
 
     with patience("still writing"):
         found = export_runs(runs or None, to=to, folder=out, project=project, tell=narrate)
@@ -49,3 +48,33 @@ def export(
     for line in export_lines(found):
         print_text(line)
     narrate(f"next: {found.next}")
+
+
+def export_lines(found: Export) -> Iterator[str]:
+    """A line for each run, the folder last."""
+    for run in found.runs:
+        yield f"{run.name}  {run.project}  {_values(run)} values at {len(run.points)} steps"
+    yield str(found.folder)
+
+
+def export_answer(found: Export) -> dict[str, Any]:
+    return {
+        "tracker": found.tracker,
+        "folder": str(found.folder),
+        "next": found.next,
+        "runs": [
+            {
+                "run_id": run.tags["run"],
+                "name": run.name,
+                "project": run.project,
+                "tags": run.tags,
+                "steps": len(run.points),
+                "values": _values(run),
+            }
+            for run in found.runs
+        ],
+    }
+
+
+def _values(run: ExportedRun) -> int:
+    return sum(len(point.values) for point in run.points)

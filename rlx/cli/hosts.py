@@ -9,20 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import HOSTS
-from rlx.cli.frame.site_options import ImageOption
-from rlx.errors import UsageError
+from rlx.cli.frame.options import HOSTS
+from rlx.cli.frame.output import console, narrate, patience, print_json, print_text
+from rlx.cli.frame.site_options import ImageOption, narrate_made
+from rlx.cli.text.table_text import fitted
+from rlx.errors import ExitCode, RlxError, UsageError
+from rlx.model import LOCAL
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
     from rlx.api.reindexing import Reindexed
     from rlx.hosts import Host
+    from rlx.hosts.inventory.host import HostFile
+    from rlx.hosts.inventory.project import Project
 
 hosts = typer.Typer(
     name="hosts",
     help="Manage hosts: list, show, add, start, remove, trust, reindex.",
     rich_markup_mode=None,
 )
-
 _Name = Annotated[str, typer.Argument(help="What you call the host.", autocompletion=HOSTS)]
 _Proxies = Annotated[list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")]
 _Partition = Annotated[
@@ -44,7 +49,6 @@ def _alone(context: typer.Context) -> None:
 @hosts.command("list")
 def list_(as_json: _Json = False) -> None:
     """List the known hosts; `local` is always there."""
-    from rlx.cli.frame.output import console, print_json
     from rlx.hosts import default_host, known_hosts
 
     known, default = known_hosts(), default_host()
@@ -52,8 +56,6 @@ def list_(as_json: _Json = False) -> None:
         print_json({"default_host": default.host, "hosts": [_document(host) for host in known.values()]})
         return
     _warn_of_untrusted()
-    from rlx.cli.text.table_text import fitted
-    from rlx.table import Column, Table
 
     columns = [
         Column("name", [f"{name} (default)" if name == default.host else name for name in known], flows=True),
@@ -68,7 +70,6 @@ def list_(as_json: _Json = False) -> None:
 
 
 def _warn_of_untrusted() -> None:
-    from rlx.cli.frame.output import narrate
     from rlx.hosts.inventory.project import TRUST_FIX, read_project
 
     if (project := read_project()) and not project.is_trusted:
@@ -78,7 +79,6 @@ def _warn_of_untrusted() -> None:
 @hosts.command()
 def show(name: _Name, as_json: _Json = False) -> None:
     """Show everything about one host; a bare ssh destination is one, too."""
-    from rlx.cli.frame.output import print_json
     from rlx.hosts import known_host
 
     host = known_host(name)
@@ -121,7 +121,6 @@ def add(
 
     Says which folder the runs will have there, and why: --root, or what a launch chooses without it.
     """
-    from rlx.cli.frame.output import narrate
     from rlx.hosts.inventory.host_edit import put_host
 
     settings: dict[str, Any] = {
@@ -151,8 +150,6 @@ def add(
 def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> None:
     """Make the container of the host's image, as a launch does, unless it runs already. Prints its name."""
     from rlx.api.containers import start_container
-    from rlx.cli.frame.output import patience, print_json
-    from rlx.cli.frame.site_options import narrate_made
     from rlx.model import to_jsonable
 
     with patience(f"starting a container on {name} …"):
@@ -167,7 +164,6 @@ def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> Non
 @hosts.command()
 def remove(name: _Name, project: _Project = False) -> None:
     """Remove a host from your hosts.yaml. Its runs and their files stay as they are."""
-    from rlx.cli.frame.output import narrate
     from rlx.hosts import default_host, known_hosts
     from rlx.hosts.inventory.host_edit import remove_host
 
@@ -187,8 +183,6 @@ def reindex(as_json: _Json = False) -> None:
     and launches that are under way, are nowhere else. Exit code 4 if a host does not answer.
     """
     from rlx.api.reindexing import reindex as build_anew
-    from rlx.cli.frame.output import narrate, patience, print_json
-    from rlx.errors import ExitCode
 
     with patience():
         done = build_anew(narrate)
@@ -202,8 +196,6 @@ def reindex(as_json: _Json = False) -> None:
 
 
 def _tell_reindexed(done: Reindexed) -> None:
-    from rlx.cli.frame.output import narrate, print_text
-
     for host, count in done.found.items():
         if host not in done.silent:
             print_text(f"{host}: {count} run{'s' * (count != 1)}")
@@ -223,8 +215,6 @@ def trust(
     """Show what the project's rlx.yaml would change, and let its content count from now on."""
     import sys
 
-    from rlx.cli.frame.output import narrate, print_text
-    from rlx.cli.text.project_text import project_text
     from rlx.hosts import user_file
     from rlx.hosts.inventory.host_file import read_host_file
     from rlx.hosts.inventory.project import own_names, read_project
@@ -280,7 +270,6 @@ def _root_words(name: str, root: str | None, container: str | None) -> str:
 
 
 def _warn_if_hidden(name: str, path: Path) -> None:
-    from rlx.cli.frame.output import narrate
     from rlx.hosts import known_hosts
     from rlx.hosts.inventory.project import TRUST_FIX
 
@@ -338,3 +327,58 @@ def _words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}={item}" for key, item in value.items()) or "-"
     return ", ".join(value) or "-" if isinstance(value, list) else str(value or "-")
+
+
+def project_text(project: Project, content: HostFile, user: HostFile, replaces: frozenset[str]) -> str:
+    """List every host with its destination and all that would run or travel there, and the default host."""
+    lines = [f"{project.path} would change:"]
+    for host in content.hosts.values():
+        lines += [f"  host {host.name}: {_novelty(host, user, replaces)}", *_settings(host)]
+    if defaults := content.defaults:
+        container = f", container {defaults.container}" if defaults.container else ""
+        lines.append(f"  where a launch goes that names no host: {defaults.host}{container}{_default(user)}")
+    return "\n".join(lines if len(lines) > 1 else [f"{project.path} changes nothing"])
+
+
+def _novelty(host: Host, user: HostFile, replaces: frozenset[str]) -> str:
+    if host.name not in replaces:
+        return "new"
+    if own := user.hosts.get(host.name):
+        return f"REPLACES yours ({own.ssh or 'this machine'}, {own.written})"
+    return "CHANGES this machine" if host.name == LOCAL.host else "REPLACES the one of your ssh config"
+
+
+def _default(user: HostFile) -> str:
+    return f" (yours: {user.defaults.host})" if user.defaults else ""
+
+
+def _where_submitted(host: Host) -> str:
+    """Say it in the words of the scheduler, or by its name alone where that cannot be loaded."""
+    from rlx.schedulers.protocol import entry_of
+
+    if host.batch is None:
+        return ""
+    try:
+        return entry_of(host.batch.scheduler).words(host.batch.settings)
+    except RlxError:
+        return host.batch.scheduler
+
+
+def _settings(host: Host) -> Iterator[str]:
+    single = {
+        "goes to": host.ssh or "this machine",
+        "by": "" if host.transport == "openssh" else host.transport,
+        "container": host.container,
+        "makes a container of": host.image and host.image.name,
+        "runs below": host.root,
+        "locks in": host.leases,
+        "address": host.address,
+        "submits jobs to": _where_submitted(host),
+    }
+    yield from (f"    {name} {value}" for name, value in single.items() if value)
+    yield from (f"    mounts {mount} in it" for mount in (host.image.mounts if host.image else ()))
+    yield from (f"    runs first: {script}" for script in host.setup)
+    if host.python:
+        yield f"    started to look: {host.python}"
+    yield from (f"    sets {name}={value}" for name, value in host.env.items())
+    yield from (f"    receives the secret {secret} as {name}" for name, secret in host.proxies.items())

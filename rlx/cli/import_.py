@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 from typing import Annotated
 
 import typer
+
+from rlx.cli.frame.output import narrate, print_json
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def import_(
@@ -27,8 +35,6 @@ def import_(
     For a log that still grows: rlx track.
     """
     from rlx.api.taking_in import import_logs
-    from rlx.cli.frame.output import narrate, print_json
-    from rlx.cli.frame.signals import tidy_end
 
     with tidy_end():
         taken = import_logs(logs, name, arm=arm, recipe=recipe, seed=seed, validation_items=val_size)
@@ -41,3 +47,18 @@ def import_(
     for remark in taken.remarks:
         narrate(f"rlx: {remark}")
     narrate(f"see: rlx status -v {ref.run_id} · rlx compare CONTROL {ref.arm}")
+
+
+@contextmanager
+def tidy_end() -> Iterator[None]:
+    """Let TERM and HUP raise SystemExit in this block, so that nothing half made stays behind."""
+    before = {number: signal.signal(number, _end) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)

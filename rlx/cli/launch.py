@@ -12,17 +12,19 @@ import typer
 
 from rlx.api.launching import MANY_RUNS
 from rlx.api.planned_power import with_power
-from rlx.cli.frame.completion import ARMS, RECIPES
-from rlx.cli.frame.list_options import ARM_LIST, NUMBER_LIST
-from rlx.cli.frame.script_options import (
-    AcceptOption,
-    AqnOption,
-    Asked,
-    NameOption,
-    ScriptOption,
-    SecretOption,
-    WorkdirOption,
+from rlx.cli.frame.options import (
+    ARM_LIST,
+    ARMS,
+    NAME_LIST,
+    NUMBER_LIST,
+    RECIPES,
+    FollowOption,
+    SecretFileOption,
+    SetOption,
 )
+from rlx.cli.frame.output import narrate, patience, print_json
+from rlx.cli.frame.run_progress import follow_runs
+from rlx.cli.frame.secret_values import secret_values
 from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
@@ -36,40 +38,47 @@ from rlx.cli.frame.site_options import (
     chosen_where,
     container_name,
 )
+from rlx.cli.plan import narrate_notes, print_plans
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.plans import Plans
-    from rlx.model import LaunchPlan, Site
+    from rlx.model import Site
     from rlx.runs import Launched
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What of a recipe is to be launched, and where. `again`: of an experiment also what is there already."""
-
-    recipe: str | None
-    arms: Sequence[str]
-    seeds: Sequence[int]
-    sets: Sequence[str]
-    where: Where
-    consents: bool
-    send: Sequence[str]
-    again: bool
-    strict: bool
-    spread: bool
-
 
 _RecipeArgument = Annotated[
     str | None,
-    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
+    typer.Argument(help="Recipe file, name of a bundled recipe, or - for stdin.", autocompletion=RECIPES),
 ]
 _ArmOption = Annotated[
     list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: all.", autocompletion=ARMS)
 ]
-
 _YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}; implies --trust.")
+]
+_ScriptOption = Annotated[
+    str | None, typer.Option("--script", metavar="FILE", help="Your own bash script in place of a recipe, unchanged.")
+]
+_NameOption = Annotated[str | None, typer.Option("--name", help="Name of the experiment of --script.")]
+_AqnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--aqn",
+        metavar="KEY=VALUE,...",
+        help="Noise around --script: sigma_start, sigma_end, stages, and steps where the script does not set them.",
+    ),
+]
+_WorkdirOption = Annotated[
+    str | None, typer.Option("--workdir", help="Where --script starts on its host. Default: here, or its home.")
+]
+_SecretOption = Annotated[
+    list[str] | None, typer.Option("--secret", metavar=NAME_LIST, help="A variable that --script gets, never shown.")
+]
+_AcceptOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-lines", help="Launch --script even if it affects other processes (RLX031, RLX032, RLX046, RLX047)."
+    ),
 ]
 
 
@@ -83,22 +92,22 @@ def launch(
     devices: DevicesOption = None,
     arm: _ArmOption = None,
     seed: Annotated[list[int] | None, typer.Option(metavar=NUMBER_LIST, help="Seeds. Default: the recipe's.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
-    secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
+    set_: SetOption = None,
+    secret_file: SecretFileOption = None,
     send: SendOption = None,
     plan: Annotated[str | None, typer.Option(help="Launch what rlx plan --json wrote; - is stdin.")] = None,
-    script: ScriptOption = None,
-    name: NameOption = None,
-    aqn: AqnOption = None,
-    workdir: WorkdirOption = None,
-    secret: SecretOption = None,
-    accept_lines: AcceptOption = False,
+    script: _ScriptOption = None,
+    name: _NameOption = None,
+    aqn: _AqnOption = None,
+    workdir: _WorkdirOption = None,
+    secret: _SecretOption = None,
+    accept_lines: _AcceptOption = False,
     again: Annotated[bool, typer.Option("--again", help="Also relaunch registered runs that exist.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
     trust: TrustOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the plans, as rlx plan does.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With --dry-run: all of each run.")] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow progress until all runs finish.")] = False,
+    follow: FollowOption = False,
     yes: _YesOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
@@ -109,110 +118,160 @@ def launch(
     an interruption completes it. --script FILE --name N runs your own bash script, judged by the configuration that its
     log prints.
     """
-    asked = Asked(script, name, aqn, workdir, secret or (), accept_lines)
-    trust = trust or yes or not dry_run
-    asked.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
-    before = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
-    where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=before)
-    if asked.is_script:
-        plans = asked.plan(arm or (), seed or (), where)
+    own_script = _OwnScript(script, name, aqn, workdir, secret or (), accept_lines)
+    own_script.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
+    consents = trust or yes or not dry_run
+    check_recipe = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
+    where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=check_recipe)
+    if own_script.is_given:
+        plans = own_script.plan(arm or (), seed or (), where)
     elif plan is not None:
-        plans = _read(plan, trust, recipe, arm, seed, set_, *where, send, again or None)
+        plans = _read_plans(plan, consents, recipe, arm, seed, set_, *where, send, again or None)
     else:
-        plans = _of(_Wanted(recipe, arm or (), seed or (), set_ or (), where, trust, send or (), again, strict, spread))
+        choice = _Choice(recipe, arm or (), seed or (), set_ or (), send or (), again, consents)
+        plans = choice.plan_sweep(where, strict) if spread else choice.plan(where)
     plans = with_power(plans)
     if dry_run:
-        _print_plans(plans, as_json, plan, verbose)
+        from rlx.api.earlier_memory import with_earlier_memory
+
+        print_plans(with_earlier_memory(plans), as_json, verbose=verbose, written=plan is not None)
     _refuse_or_warn(plans, strict)
     if not dry_run:
-        _tell(_launched(plans, plan, secret_file, strict, yes), plans, as_json, follow)
+        launched = _start(plans, plan, secret_file, strict, yes)
+        _print_launched(launched, as_json)
+        if launched is not None:
+            _suggest_next(launched, plans)
+            if follow:
+                follow_runs(launched.runs)
 
 
-def _print_plans(plans: Plans, as_json: bool, written: str | None, verbose: bool) -> None:
-    from rlx.api.earlier_memory import with_earlier_memory
-    from rlx.cli.plan import print_plans
+@dataclass(frozen=True, slots=True)
+class _OwnScript:
+    """The options of `rlx launch` about a bash script of the user's own."""
 
-    print_plans(with_earlier_memory(plans), as_json, verbose=verbose, written=written is not None)
+    script: str | None
+    name: str | None
+    aqn: str | None
+    workdir: str | None
+    secrets: Sequence[str]
+    accepts_lines: bool
+
+    @property
+    def is_given(self) -> bool:
+        return self.script is not None
+
+    def check(self, arms: Sequence[str], seeds: Sequence[int], others: object) -> None:
+        """Read the script, if any; no host is asked. Raise UsageError for options that do not go together.
+
+        `others`: options that only a recipe takes.
+        """
+        from rlx.api.scripts import read_script
+
+        if self.script is None:
+            if self.name or self.aqn or self.workdir or self.secrets or self.accepts_lines:
+                options = "--name, --aqn, --workdir, --secret and --accept-lines"
+                raise UsageError(f"{options} are about a script", "add --script FILE; a recipe has keys for them")
+            return
+        if self.name is None:
+            raise UsageError("what is the experiment called?", "rlx launch --script FILE --name NAME --arm ARM")
+        if others or len(arms) > 1 or len(seeds) > 1:
+            raise UsageError(
+                "--script is one run, and no recipe",
+                "leave out the recipe, --set, --send and --plan; one --arm and --seed",
+            )
+        read_script(self.script, self.name, next(iter(arms), None), self.aqn)
+
+    def plan(self, arms: Sequence[str], seeds: Sequence[int], where: Where) -> Plans:
+        """Plan the script, after `check`."""
+        from rlx.api.scripts import plan_script
+
+        assert self.script is not None and self.name is not None
+        host, container, devices = where
+        with patience(f"asking {host or 'the host'} …"):
+            return plan_script(
+                self.script,
+                self.name,
+                arm=next(iter(arms), None),
+                seed=next(iter(seeds), None),
+                aqn=self.aqn,
+                host=host,
+                container=container,
+                devices=devices,
+                workdir=self.workdir,
+                secrets=self.secrets,
+                accepts_lines=self.accepts_lines,
+            )
 
 
-def _tell(launched: Launched | None, plans: Plans, as_json: bool, follow: bool) -> None:
-    """Print what was started and what to type next, and with `follow` what becomes of it."""
-    _print_launched(launched, as_json)
-    if launched is None:
-        return
-    if plans.missing is None:
-        _narrate_attempts(launched, plans)
-    _narrate_next(launched, plans.plans)
-    if follow:
-        from rlx.cli.frame.follow_launch import follow_runs
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What of a recipe is launched. With `again`, also registered runs that exist; `consents` is --trust."""
 
-        follow_runs(launched.runs)
+    recipe: str | None
+    arms: Sequence[str]
+    seeds: Sequence[int]
+    sets: Sequence[str]
+    send: Sequence[str]
+    again: bool
+    consents: bool
+
+    def plan(self, where: Where) -> Plans:
+        """Plan the recipe; of an experiment the missing runs, unless seeds are named or `again` is set."""
+        from rlx.api.host_check import HostLooks
+        from rlx.api.target import named_target
+
+        if self.recipe is None:
+            fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
+            raise UsageError("launch what?", fix)
+        target = named_target(*where, consents=self.consents)
+        looks = HostLooks(target, meanwhile=_import_launching)
+        from rlx.api.missing_runs import plan_missing
+        from rlx.api.planning import plan_at
+        from rlx.api.recipes import recipe_file
+
+        with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
+            if self.seeds or self.again:
+                return plan_at(self.recipe, self.arms, self.seeds or None, self.sets, target, looks, send=self.send)
+            return plan_missing(recipe_file(self.recipe, self.sets), self.arms, target, looks, send=self.send)
+
+    def plan_sweep(self, where: Where, strict: bool) -> Plans:
+        """Plan the recipe as a sweep over the hosts; of an experiment the missing runs, unless `again` is set."""
+        from rlx.api.sweeping import plan_sweep
+
+        hosts, container, devices = where
+        if self.recipe is None or hosts is None:
+            raise UsageError("launch what?", "rlx launch RECIPE --host A,B --spread; rlx recipes lists some")
+        with patience(f"asking {hosts.replace(',', ', ')} …"):
+            return plan_sweep(
+                self.recipe,
+                hosts,
+                self.arms,
+                self.seeds,
+                container_name(container),
+                self.sets,
+                devices=devices,
+                trust=self.consents,
+                send=self.send,
+                strict=strict,
+                only_missing=not self.again,
+            )
+
+
+def _import_launching() -> None:
+    """Import the package that launches, which takes long, while the host is being queried."""
+    import rlx.runs  # noqa: F401
 
 
 def _check_recipe(recipe: str | None, sets: Sequence[str]) -> None:
-    """Before a container is made for it. Standard input can be read only once, by whoever plans."""
+    """Check the recipe before a container is made for it. Standard input is left to the planner: it is read once."""
     from rlx.api.recipes import recipe_file
 
     if recipe not in (None, "-"):
         recipe_file(recipe, sets)
 
 
-def _of(wanted: _Wanted) -> Plans:
-    return _dealt(wanted) if wanted.spread else _planned(wanted)
-
-
-def _planned(wanted: _Wanted) -> Plans:
-    """Plan the recipe; of an experiment what is missing, unless seeds are named or `again` is."""
-    from rlx.api.host_check import HostLooks
-    from rlx.api.target import named_target
-
-    if wanted.recipe is None:
-        fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
-        raise UsageError("launch what?", fix)
-    target = named_target(*wanted.where, consents=wanted.consents)
-    looks = HostLooks(target, meanwhile=_import_what_launches)
-    from rlx.api.missing_runs import plan_missing
-    from rlx.api.planning import plan_at
-    from rlx.api.recipes import recipe_file
-    from rlx.cli.frame.output import patience
-
-    arms, seeds, sets, send = wanted.arms, wanted.seeds, wanted.sets, wanted.send
-    with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
-        if seeds or wanted.again:
-            return plan_at(wanted.recipe, arms, seeds or None, sets, target, looks, send=send)
-        return plan_missing(recipe_file(wanted.recipe, sets), arms, target, looks, send=send)
-
-
-def _import_what_launches() -> None:
-    """It takes long, and is not needed to ask the host."""
-    import rlx.runs  # noqa: F401
-
-
-def _dealt(wanted: _Wanted) -> Plans:
-    """Plan the recipe as a sweep over the hosts; of an experiment what is missing, as without --spread."""
-    from rlx.api.sweeping import plan_sweep
-    from rlx.cli.frame.output import patience
-
-    hosts, container, devices = wanted.where
-    if wanted.recipe is None or hosts is None:
-        raise UsageError("launch what?", "rlx launch RECIPE --host A,B --spread; rlx recipes lists some")
-    with patience(f"asking {hosts.replace(',', ', ')} …"):
-        return plan_sweep(
-            wanted.recipe,
-            hosts,
-            wanted.arms,
-            wanted.seeds,
-            container_name(container),
-            wanted.sets,
-            devices=devices,
-            trust=wanted.consents,
-            send=wanted.send,
-            strict=wanted.strict,
-            only_missing=not wanted.again,
-        )
-
-
-def _read(plan: str, consents: bool, *others: object) -> Plans:
+def _read_plans(plan: str, consents: bool, *others: object) -> Plans:
+    """Read what `rlx plan --json` wrote. Raise UsageError for options beside it."""
     from rlx.api.saved_plans import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
@@ -222,74 +281,29 @@ def _read(plan: str, consents: bool, *others: object) -> Plans:
 
 
 def _refuse_or_warn(plans: Plans, strict: bool) -> None:
-    """Say what is wrong with plans; what is fatal is in the refusal, which this raises."""
+    """Print the findings of the plans. Raise the refusal, which holds the fatal ones."""
     from rlx.api.plans import finding_text
-    from rlx.cli.frame.output import narrate
-    from rlx.cli.plan import narrate_notes
-    from rlx.cli.text.deal_text import deal_lines
-    from rlx.cli.text.experiments_text import launch_lines
+    from rlx.cli.text.experiment_text import launch_lines
+    from rlx.cli.text.plan_text import distribution_lines
 
     for line in launch_lines(plans):
         narrate(line)
     narrate_notes(plans)
-    for line in deal_lines(plans):
+    for line in distribution_lines(plans):
         narrate(f"rlx: {line}")
     for finding in () if strict else plans.warnings:
         narrate(f"rlx: {finding_text(finding)}")
     plans.refuse(strict)
 
 
-def _ask_before_many(plans: Plans, yes: bool) -> None:
-    """Raises UsageError where nobody can be asked."""
-    from rlx.api.launching import size_of
-
-    if len(plans.plans) <= MANY_RUNS or yes:
-        return
-    if not sys.stdin.isatty():
-        raise UsageError(f"this would start {size_of(plans)}", "-y starts them; --arm and --seed choose fewer")
-    typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
-
-
-def _name_secrets(written: Plans, file: str | None, secret_file: str | None, yes: bool) -> None:
-    """Tell which values a written plan has sent where, before it gets them. Raises UsageError if nobody can be asked.
-
-    What has no value yet is asked for by its name. What `yes` agrees to is journaled.
-    """
-    from rlx.api.launching import note_agreed
-    from rlx.cli.frame.output import narrate
-    from rlx.cli.frame.secret_values import secret_values
-
-    if file is None:
-        return
-    nodes = [node for plan in written.plans for node in plan.nodes]
-    wanted = sorted({(name, _destination(node.site)) for node in nodes for name in node.secret_names})
-    if not wanted:
-        return
-    narrate(f"rlx: the plan has secrets sent: {', '.join(f'{name} to {place}' for name, place in wanted)}")
-    given = secret_values(secret_file)
-    if not any(given.get(name) for name, _ in wanted):
-        return
-    if yes:
-        note_agreed(((name, place) for name, place in wanted if given.get(name)), file)
-        return
-    if not sys.stdin.isatty():
-        raise UsageError("sending these secrets needs an answer, and stdin is no terminal", "-y sends them")
-    typer.confirm("Send them?", abort=True, err=True)
-
-
-def _destination(site: Site) -> str:
-    return f"{site.host} ({site.place.destination})" if site.place.destination else "this machine"
-
-
-def _launched(plans: Plans, written: str | None, secret_file: str | None, strict: bool, yes: bool) -> Launched | None:
-    """Ask and start them; None where there was nothing to start."""
+def _start(plans: Plans, written: str | None, secret_file: str | None, strict: bool, yes: bool) -> Launched | None:
+    """Ask for consent, then start the runs; return None if there is nothing to start."""
     if not plans.plans:
         return None
-    _ask_before_many(plans, yes)
-    _name_secrets(plans, written, secret_file, yes)
+    _confirm_many(plans, yes)
+    if written is not None:
+        _confirm_secrets(plans, written, secret_file, yes)
     from rlx.api import launching
-    from rlx.cli.frame.output import narrate, patience
-    from rlx.cli.frame.secret_values import secret_values
 
     secrets = secret_values(secret_file, [name for plan in plans.plans for name in plan.secret_names])
     try:
@@ -300,9 +314,45 @@ def _launched(plans: Plans, written: str | None, secret_file: str | None, strict
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
-def _print_launched(launched: Launched | None, as_json: bool) -> None:
-    from rlx.cli.frame.output import print_json
+def _confirm_many(plans: Plans, yes: bool) -> None:
+    """Ask before many runs are started. Raise UsageError if there is no terminal."""
+    from rlx.api.launching import size_of
 
+    if len(plans.plans) <= MANY_RUNS or yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"this would start {size_of(plans)}", "-y starts them; --arm and --seed choose fewer")
+    typer.confirm(f"Start {size_of(plans)}?", abort=True, err=True)
+
+
+def _confirm_secrets(plans: Plans, file: str, secret_file: str | None, yes: bool) -> None:
+    """Name the secrets that written plans send, and where, and ask. Raise UsageError if there is no terminal.
+
+    Secrets without a value are asked for later, by name. What `yes` agrees to is noted in the journal.
+    """
+    from rlx.api.launching import note_agreed
+
+    nodes = [node for plan in plans.plans for node in plan.nodes]
+    sent = sorted({(name, _destination(node.site)) for node in nodes for name in node.secret_names})
+    if not sent:
+        return
+    narrate(f"rlx: the plan has secrets sent: {', '.join(f'{name} to {place}' for name, place in sent)}")
+    given = secret_values(secret_file)
+    if not any(given.get(name) for name, _ in sent):
+        return
+    if yes:
+        note_agreed(((name, place) for name, place in sent if given.get(name)), file)
+        return
+    if not sys.stdin.isatty():
+        raise UsageError("sending these secrets needs an answer, and stdin is no terminal", "-y sends them")
+    typer.confirm("Send them?", abort=True, err=True)
+
+
+def _destination(site: Site) -> str:
+    return f"{site.host} ({site.place.destination})" if site.place.destination else "this machine"
+
+
+def _print_launched(launched: Launched | None, as_json: bool) -> None:
     refs = launched.runs if launched else ()
     if as_json:
         names = ("run_id", "arm", "seed", "host")
@@ -314,26 +364,25 @@ def _print_launched(launched: Launched | None, as_json: bool) -> None:
         print(ref.run_id)
 
 
-def _narrate_attempts(launched: Launched, plans: Plans) -> None:
-    """Say what has been launched once more, because each run of an experiment stands in its list."""
+def _suggest_next(launched: Launched, plans: Plans) -> None:
+    """Say what to type next; first warnings, and which runs of an experiment were launched before."""
     from rlx.api.launching import earlier_attempts
-    from rlx.cli.frame.output import narrate
-    from rlx.cli.text.experiments_text import slots_text
+    from rlx.cli.text.experiment_text import slots_text
 
-    if again := dict.fromkeys((ref.seed, ref.arm) for ref in earlier_attempts(plans, launched)):
-        counts = "all their runs stand in rlx experiments, and the first launch of a seed counts"
+    again = (
+        {}
+        if plans.missing is not None
+        else dict.fromkeys((ref.seed, ref.arm) for ref in earlier_attempts(plans, launched))
+    )
+    if again:
+        counts = "rlx experiments lists all their runs, and the first launch of a seed counts"
         narrate(f"launched before: {slots_text(again)}; {counts}")
-
-
-def _narrate_next(launched: Launched, plans: Sequence[LaunchPlan]) -> None:
-    from rlx.cli.frame.output import narrate
-
     for warning in launched.warnings:
         narrate(f"rlx: warning: {warning}")
     if launched.completed:
         narrate(f"rlx: this completes launch {launched.launch_id}, which was interrupted; nothing runs twice")
-    arms = dict.fromkeys(plan.arm for plan in plans)
-    control = plans[0].control
+    arms = dict.fromkeys(plan.arm for plan in plans.plans)
+    control = plans.plans[0].control
     narrate("watch: rlx status -w · rlx logs -f · end: rlx stop " + " ".join(arms))
     if control in arms and len(arms) > 1:
         narrate(f"result: rlx compare {control} " + " ".join(arm for arm in arms if arm != control))

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.options import RecipeArgument, SetOption
+from rlx.cli.frame.output import console, print_json, print_text
+from rlx.cli.text.table_text import fitted
+from rlx.table import Column, Table
+
+if TYPE_CHECKING:
+    from rlx.planning.layouts.candidates import Layout, Layouts
+    from rlx.planning.memory import Job
+
+_SHOWN = 20
+_LEGEND = (
+    "Memory: GiB a device in each phase, from typical to long samples. Too large is what cannot fit in any case, tight",
+    "what does not fit with the longest. Sent: GiB a device sends in a step, which orders the layouts that fit;",
+    "waiting: the share of the training in which a pipeline's devices have nothing to do, which does not. cache: how",
+    "many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
+)
 
 
 def layouts(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ],
+    recipe: RecipeArgument,
     devices: Annotated[int | None, typer.Option(min=1, help="Devices to split over. Default: the recipe's.")] = None,
     memory: Annotated[float | None, typer.Option(min=1, help="GiB of a device. Default for NPUs: 64.")] = None,
     arm: Annotated[str | None, typer.Option(help="Arm. Default: the first.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    set_: SetOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON object instead of text, with every layout.")
     ] = False,
@@ -29,11 +40,101 @@ def layouts(
     Layouts that fit come first, of them those with the least communication. Below: sizes that do not divide, and why.
     """
     from rlx.api.layouts import layouts as list_layouts
-    from rlx.cli.frame.output import print_json
-    from rlx.cli.text.layouts_text import layouts_answer, print_layouts
 
     listed = list_layouts(recipe, devices=devices, memory_gib=memory, arm=arm, sets=set_ or ())
     if as_json:
         print_json(layouts_answer(listed.job, listed.found))
     else:
         print_layouts(listed.recipe, listed.job, listed.found)
+
+
+def print_layouts(name: str, job: Job, found: Layouts) -> None:
+    print_text(_title(name, job))
+    own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
+    _print_table((*found.possible[:_SHOWN], *own), job)
+    if len(found.possible) > _SHOWN:
+        print_text(f"… and {len(found.possible) - _SHOWN - len(own)} more: --json has them all")
+    if found.refused:
+        print_text("\n".join(("\nDoes not divide:", *(f"  {reason}" for reason in found.refused))))
+    if found.possible:
+        print_text("\n".join(("", *_LEGEND)))
+
+
+def _title(name: str, job: Job) -> str:
+    shape, device = job.shape, job.device
+    doubt = "" if shape.confirmed else " (its shape is not confirmed)"
+    assumed = ", assumed" if device.assumed else ""
+    return (
+        f"{name}: {shape.name}{doubt} on {job.split.devices} devices of {device.size:g} GiB"
+        f" ({device.capacity:.1f} usable{assumed})"
+    )
+
+
+def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
+    if not shown:
+        print_text("no layout divides")
+        return
+    own_words = (layout.verdict + (", the recipe's own" if layout.job == own else "") for layout in shown)
+    rows = [(*_cells(layout, _split_names(own)), word) for layout, word in zip(shown, own_words, strict=True)]
+    out = console()
+    out.print(fitted(Table(_columns(shown[0], _split_names(own), rows)), out.width))
+
+
+def _split_names(job: Job) -> tuple[str, ...]:
+    return ("tp", "pp", "cp", "ep") if job.is_megatron else ("cp",)
+
+
+def _columns(layout: Layout, split: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[Column]:
+    """Rank what can be done without: first how long devices wait, then what is sent and cached, then the phases."""
+    phases = [phase.name for phase in layout.estimate.phases]
+    titles = (*split, "dp", "rollout", *phases, "cache", "sent", "waiting", "")
+    ranks = {"waiting": 4, "cache": 3, "sent": 2, **dict.fromkeys(phases, 1)}
+    return [
+        Column(title, cells, ranks.get(title, 0), flows=not title, right=title not in ("rollout", ""))
+        for title, cells in zip(titles, zip(*rows, strict=True), strict=True)
+    ]
+
+
+def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
+    from rlx.cli.text.memory_text import range_text
+
+    split, rollout = layout.job.split, layout.job.rollout
+    yield from (str(getattr(split, column)) for column in columns)
+    yield str(split.data)
+    yield f"tp {rollout.tp}" + (f" ep {rollout.ep}" if layout.job.shape.experts else "")
+    yield from (range_text(phase) for phase in layout.estimate.phases)
+    yield str(layout.estimate.cache.sequences)
+    yield f"{layout.total_sent:.1f}"
+    yield f"{layout.waiting:.0%}" if layout.waiting else ""
+
+
+def layouts_answer(job: Job, found: Layouts) -> dict[str, Any]:
+    """All layouts, for --json."""
+    return {
+        "model": job.shape.name,
+        "model_confirmed": job.shape.confirmed,
+        "devices": job.split.devices,
+        "device_gib": job.device.size,
+        "capacity_gib": round(job.device.capacity, 2),
+        "layouts": [{**_layout_answer(layout), "own": layout.job == job} for layout in found.possible],
+        "refused": found.refused,
+    }
+
+
+def _layout_answer(layout: Layout) -> dict[str, Any]:
+    from rlx.cli.text.memory_text import phases_answer
+
+    split, rollout = layout.job.split, layout.job.rollout
+    return {
+        "verdict": layout.verdict,
+        "training": {"tp": split.tp, "pp": split.pp, "cp": split.cp, "ep": split.ep, "dp": split.data},
+        "rollout": {"tp": rollout.tp, "ep": rollout.ep},
+        "memory_gib": phases_answer(layout.estimate),
+        "cached_sequences": layout.estimate.cache.sequences,
+        "sent_gib": _rounded(layout.sent),
+        "waiting": round(layout.waiting, 3),
+    }
+
+
+def _rounded(sizes: dict[str, float]) -> dict[str, float]:
+    return {name: round(size, 2) for name, size in sizes.items()}

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.options import RECIPES
+from rlx.cli.frame.output import narrate, print_json, print_text
 from rlx.errors import ExitCode
 
 
@@ -35,7 +36,6 @@ def migrate(
     """
     from rlx.api.migration import migrate as migrate_recipe
     from rlx.api.plans import finding_text
-    from rlx.cli.frame.output import narrate, print_json, print_text
 
     del engine  # there is one
     result = migrate_recipe(

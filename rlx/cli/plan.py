@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import ARMS, RECIPES
-from rlx.cli.frame.list_options import ARM_LIST, NUMBER_LIST
+from rlx.cli.frame.options import ARM_LIST, ARMS, NUMBER_LIST, RecipeArgument, SetOption
+from rlx.cli.frame.output import console, narrate, patience, print_json, print_text
 from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
@@ -18,26 +18,21 @@ from rlx.cli.frame.site_options import (
     TrustOption,
     check_hosts,
 )
+from rlx.cli.text.table_text import fitted
 
 if TYPE_CHECKING:
     from rlx.api.plans import Plans
 
 
-_Recipe = Annotated[
-    str,
-    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
-]
-
-
 def plan(
-    recipe: _Recipe,
+    recipe: RecipeArgument,
     arm: Annotated[
         list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: every arm.", autocompletion=ARMS)
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option(metavar=NUMBER_LIST, help="Seeds. Default: those of the recipe.")
     ] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    set_: SetOption = None,
     host: HostOption = None,
     spread: SpreadOption = False,
     nodes: NodesOption = False,
@@ -60,8 +55,7 @@ def plan(
     from rlx.api.earlier_memory import with_earlier_memory
     from rlx.api.planned_power import with_power
     from rlx.api.plans import refusal_code
-    from rlx.cli.frame.output import narrate, patience
-    from rlx.cli.text.deal_text import deal_lines
+    from rlx.cli.text.plan_text import distribution_lines
 
     check_hosts(host, spread=spread, nodes=nodes)
     sets, sendable, what = set_ or (), send or (), (arm or (), seed or ())
@@ -76,7 +70,7 @@ def plan(
             plans = planning.plan(recipe, *what, host, container, sets, devices=devices, trust=trust, send=sendable)
     plans = with_earlier_memory(with_power(plans))
     narrate_notes(plans)
-    for line in deal_lines(plans):
+    for line in distribution_lines(plans):
         narrate(f"rlx: {line}")
     print_plans(plans, as_json, files, verbose=verbose)
     if fatal := plans.fatal(strict):
@@ -86,8 +80,6 @@ def plan(
 
 def narrate_notes(plans: Plans) -> None:
     """What a person should know of the folders on the hosts."""
-    from rlx.cli.frame.output import narrate
-
     for note in plans.notes:
         narrate(f"rlx: warning: {note}")
 
@@ -101,11 +93,17 @@ def print_plans(
     scripts, which say of themselves what they like: there launch.sh is shown instead of the command.
     """
     from rlx.api.scripts import check_written
-    from rlx.cli.frame.output import console, print_json, print_text
     from rlx.cli.text.memory_text import memory_answer
-    from rlx.cli.text.plan_summary import arms_table, findings_lines, headline, place_line
-    from rlx.cli.text.plan_text import experiment_section, look_text, plan_text, power_section
-    from rlx.cli.text.table_text import fitted
+    from rlx.cli.text.plan_text import (
+        arms_table,
+        experiment_section,
+        findings_lines,
+        headline,
+        look_text,
+        place_line,
+        plan_text,
+        power_section,
+    )
 
     if as_json:
         memory = [memory_answer(draft) for draft in plans.drafts]

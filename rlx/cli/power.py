@@ -6,13 +6,9 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
-from rlx.cli.frame.list_options import NUMBER_LIST
+from rlx.cli.frame.options import NUMBER_LIST, RecipeArgument, SetOption
+from rlx.cli.frame.output import narrate, print_json, print_text
 
-_Recipe = Annotated[
-    str,
-    typer.Argument(help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES),
-]
 _Seeds = Annotated[
     list[int] | None,
     typer.Option("--seeds", metavar=NUMBER_LIST, help="Seeds per arm. Default: 2 3 5 8 10 and the experiment's."),
@@ -30,14 +26,14 @@ _Several = Annotated[str | None, typer.Option(help="Correction for several treat
 
 
 def power(
-    recipe: _Recipe,
+    recipe: RecipeArgument,
     seeds: _Seeds = None,
     effect: _Effect = None,
     spread: _Spread = None,
     margin: _Margin = None,
     test: _Test = None,
     several: _Several = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    set_: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Compute what a recipe's seeds and evaluation size can detect.
@@ -47,8 +43,7 @@ def power(
     comparable runs (same model, data, reward and evaluation; the upper 80 % bound), or --spread. Nothing is launched.
     """
     from rlx.api.power import power as power_of
-    from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.text.power_text import power_answer, power_text
+    from rlx.cli.text.experiment_text import power_answer, power_text
 
     found = power_of(
         recipe,

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.ages import parse_age
-from rlx.cli.frame.completion import HOSTS, RUNS
-from rlx.cli.frame.list_options import HOST_LIST
+from rlx.cli.frame.options import HOST_LIST, HOSTS, RUNS, parse_age
+from rlx.cli.frame.output import narrate, patience, print_json, print_text
 from rlx.errors import ExitCode, RlxError
 
 if TYPE_CHECKING:
+    from rlx.api.prune_choice import Item, Kept
     from rlx.api.pruning import Prunable, Pruned
-
 
 _Runs = Annotated[
     list[str] | None,
@@ -24,9 +24,8 @@ _Keep = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Keep the newest N launches of a recipe, or checkpoints of a run."),
 ]
-
-
 _Host = Annotated[str | None, typer.Option(metavar=HOST_LIST, help="Only runs on these hosts.", autocompletion=HOSTS)]
+_NAMED = 6
 
 
 def prune(
@@ -51,8 +50,6 @@ def prune(
     by more than a minute, --older-than deletes nothing. Exit code 1 if something could not be deleted.
     """
     from rlx.api.pruning import Pruned, delete_found, find_prunable
-    from rlx.cli.frame.output import patience, print_json
-    from rlx.cli.text.prune_text import pruned_document
 
     with patience("looking at the hosts …"):
         found = find_prunable(
@@ -79,8 +76,6 @@ def prune(
 
 
 def _show(found: Prunable) -> None:
-    from rlx.cli.frame.output import narrate, print_text
-    from rlx.cli.text.prune_text import found_lines
     from rlx.hosts.clock import SET_CLOCK
 
     for line in found_lines(found):
@@ -92,18 +87,62 @@ def _show(found: Prunable) -> None:
         narrate("nothing to delete")
 
 
-def _confirm(found: Prunable) -> None:
-    from rlx.cli.text.prune_text import total_text
+def found_lines(found: Prunable) -> Iterator[str]:
+    """A line for each thing that would go, then each that stays although it fits."""
+    for item in found.items:
+        yield f"{item.what}  {item.run_id}  {item.host}  {size_text(item.bytes)}{_more(item)}"
+    for host, size in found.trash.items():
+        yield f"trash  {host}  {size_text(size)}  (half deleted by an earlier call)"
+    yield from (f"stays: {kept_text(each)}" for each in found.kept)
 
+
+def _more(item: Item) -> str:
+    names = ", ".join(item.names[:_NAMED]) + (f" and {len(item.names) - _NAMED} more" * (len(item.names) > _NAMED))
+    said = "; ".join(filter(None, (names, item.note)))
+    return f"  ({said})" if said else ""
+
+
+def _confirm(found: Prunable) -> None:
     if not sys.stdin.isatty():
         raise RlxError(f"this would delete {total_text(found)}", "say -y if that is meant, or --dry-run")
     typer.confirm(f"Delete {total_text(found)}?", abort=True, err=True)
 
 
 def _tell(done: Pruned) -> None:
-    from rlx.cli.frame.output import narrate, print_text
-    from rlx.cli.text.prune_text import kept_text, size_text
-
     for failure in done.failures:
         narrate(f"NOT deleted: {kept_text(failure)}")
     print_text(f"freed {size_text(done.freed)}")
+
+
+def kept_text(kept: Kept) -> str:
+    """`checkpoints of tiny-aqn-s1-…: it is running`."""
+    return f"{kept.what} of {kept.run_id}: {kept.why}"
+
+
+def total_text(found: Prunable) -> str:
+    """`3 things, 1.2 GiB`."""
+    count = len(found.items) + len(found.trash)
+    return f"{count} thing{'s' * (count != 1)}, {size_text(found.bytes)}"
+
+
+def size_text(count: int) -> str:
+    """Bytes with the unit that makes them short: `512 KiB`, `1.2 GiB`."""
+    size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1000 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.1f} {units[0]}" if size < 10 and units[0] != "B" else f"{size:.0f} {units[0]}"
+
+
+def pruned_document(done: Pruned, *, dry_run: bool) -> Mapping[str, Any]:
+    """All of it as JSON, sizes in bytes."""
+    return {
+        "dry_run": dry_run,
+        "found": done.found.items,
+        "kept": done.found.kept,
+        "trash": done.found.trash,
+        "bytes": done.found.bytes,
+        "deleted": done.deleted,
+        "freed": done.freed,
+        "failures": done.failures,
+        "skewed": done.found.skewed,
+    }

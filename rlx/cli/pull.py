@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import NamedRunsArgument
+from rlx.cli.frame.output import is_quiet, narrate, print_json
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _WORDS = {
 
 
 def pull(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
+    names: NamedRunsArgument,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Each run becomes a folder in this one.")] = Path(),
     checkpoints: Annotated[bool, typer.Option("--checkpoints", help="The checkpoints, too: often many GB.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
@@ -36,7 +37,6 @@ def pull(
     """
     from rlx.api.pulling import pull as pull_runs
     from rlx.api.selection import find_runs
-    from rlx.cli.frame.output import narrate, print_json
 
     results: dict[str, Sequence[Pulled]] = {}
     try:
@@ -55,8 +55,6 @@ def pull(
 
 
 def _print(folder: Path, files: Sequence[Pulled]) -> None:
-    from rlx.cli.frame.output import narrate
-
     good = [file for file in files if file.is_good]
     size = sum(file.bytes for file in good)
     print(f"{folder}  {len(good)} file{'s' * (len(good) != 1)}, {_amount(size)}, verified")
@@ -76,8 +74,6 @@ def _document(run_id: str, folder: Path, files: Sequence[Pulled]) -> Mapping[str
 @contextmanager
 def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """A bar where a person watches, nothing elsewhere."""
-    from rlx.cli.frame.output import is_quiet
-
     if not sys.stderr.isatty() or is_quiet():
         yield lambda done, total: None
         return

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import HOSTS
-from rlx.cli.frame.list_options import HOST_LIST
+from rlx.cli.frame.options import HOST_LIST, HOSTS
+from rlx.cli.frame.output import console, narrate, patience, print_json
 
 
 def queue(
@@ -25,7 +25,6 @@ def queue(
     """
     from rlx.api.queues import queue as look
     from rlx.api.selection import host_names
-    from rlx.cli.frame.output import console, narrate, patience, print_json
     from rlx.cli.text.queue_text import queue_document, queue_tables
 
     named = [name for each in (*(hosts or ()), *([host] if host else ())) for name in host_names(each)]

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from rlx.cli.frame.output import console, print_json
+from rlx.cli.text.table_text import fitted
+from rlx.table import Column, Table
+
 if TYPE_CHECKING:
     from rlx.recipe import BundledRecipe
 
@@ -17,7 +21,6 @@ def recipes(
 
     `rlx show NAME` prints one, `rlx init --from NAME` copies one.
     """
-    from rlx.cli.frame.output import print_json
     from rlx.recipe import bundled_recipes
 
     rows = [_row(recipe) for recipe in bundled_recipes()]
@@ -41,10 +44,6 @@ def _row(recipe: BundledRecipe) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rlx.cli.frame.output import console
-    from rlx.cli.text.table_text import fitted
-    from rlx.table import Column, Table
-
     out = console()
     columns = [
         Column("name", [row["name"] for row in rows]),

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.options import RecipeArgument, SetOption, parse_age
+from rlx.cli.frame.output import narrate, print_json, print_text
+from rlx.cli.text.table_text import plain_table_lines
 from rlx.errors import ExitCode
+from rlx.table import table_of_rows
+
+if TYPE_CHECKING:
+    from rlx.api.rehearsing import Done
+
+_MARKS = {True: "passed", False: "FAILED", None: "-"}
+_WIDEST = 48
 
 
 def rehearse(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help="Recipe file, name of a recipe that comes with rlx, or - for stdin.", autocompletion=RECIPES
-        ),
-    ],
+    recipe: RecipeArgument,
     arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
-    sets: Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")] = None,
+    sets: SetOption = None,
     engine: Annotated[
         str | None, typer.Option(help="What generates: vllm (its CPU build), or cpu (rlx's own). Default: as there is.")
     ] = None,
@@ -33,9 +38,6 @@ def rehearse(
     cannot show. Exit code 5 if it fails.
     """
     from rlx.api.rehearsing import rehearse as rehearse_recipe
-    from rlx.cli.frame.ages import parse_age
-    from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.text.rehearse_text import text_lines
 
     limit_s = parse_age(timeout)
     done = rehearse_recipe(recipe, arm, sets=sets or (), engine=engine, limit_s=limit_s, keep=keep, tell=narrate)
@@ -45,3 +47,34 @@ def rehearse(
         print_text("\n".join(text_lines(done)))
     if not done.result.passed:
         raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
+
+
+def text_lines(done: Done) -> Iterator[str]:
+    made, result = done.rehearsal, done.result
+    recipe = made.resolved.recipe
+    outcome = "passed" if result.passed else "FAILED"
+    yield f"{recipe.name}, arm {made.resolved.arm}: the rehearsal {outcome} in {done.seconds:.0f} s"
+    yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}; answers by {made.engine.shown}"
+    yield "what it showed"
+    yield from _lines([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
+    for finding in result.findings:
+        yield f"{finding.severity} {finding.id} {finding.message}"
+        yield f"  fix: {finding.fix}"
+    yield "what was changed"
+    rows = [(change.key, _short(change.recipe), _short(change.rehearsed), change.why) for change in made.changes]
+    yield from _lines(rows, ("key", "recipe", "rehearsed", "why"))
+    if made.untold:
+        yield "what was not rehearsed"
+        yield from _lines([(untold.what, untold.why) for untold in made.untold])
+    if done.folder:
+        yield f"kept: {done.folder}"
+
+
+def _lines(rows: Sequence[tuple[str, ...]], headings: Sequence[str] = ()) -> Iterator[str]:
+    if rows or headings:
+        yield from plain_table_lines(table_of_rows(headings or [""] * len(rows[0]), rows), indent=2)
+
+
+def _short(value: object) -> str:
+    text = "none" if value is None else str(value)
+    return text if len(text) <= _WIDEST else f"…{text[1 - _WIDEST :]}"

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
-from rlx.cli.frame.options import AllowUnverified, Metrics, Seeds, Systems, split_metrics
+from rlx.cli.frame.comparison_options import AllowUnverified, Metrics, Seeds, Systems, reportable_exit, split_metrics
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import narrate, patience, print_text
 
 
 def report(
@@ -50,8 +51,6 @@ def report(
     from rlx.api.bundling import Asked, bundle_asked
     from rlx.api.reporting import report_named
     from rlx.api.telling import unheard
-    from rlx.cli.frame.output import narrate, patience, print_text
-    from rlx.cli.frame.reportable_exit import reportable_exit
 
     metric, curves = split_metrics(metrics)
     arms, chosen, tell = names or (), seeds or (), narrate

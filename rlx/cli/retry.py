@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import FollowOption, NamedRunsArgument, SecretFileOption
+from rlx.cli.frame.output import narrate, patience, print_json
+from rlx.cli.frame.run_progress import follow_runs
+from rlx.cli.frame.secret_values import secret_values
 from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
@@ -17,12 +20,12 @@ if TYPE_CHECKING:
 
 
 def retry(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
+    names: NamedRunsArgument,
     from_checkpoint: Annotated[
         bool, typer.Option("--from-checkpoint", help="Go on from the last whole checkpoint. Default: begin anew.")
     ] = False,
-    secret_file: Annotated[str | None, typer.Option(help="NAME=VALUE lines, used before the environment.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow progress until all runs finish.")] = False,
+    secret_file: SecretFileOption = None,
+    follow: FollowOption = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
@@ -34,8 +37,6 @@ def retry(
     """
     from rlx.api.retrying import looks_at, secrets_of
     from rlx.api.selection import open_index, runs_or_latest
-    from rlx.cli.frame.output import patience
-    from rlx.cli.frame.secret_values import secret_values
 
     index = open_index()
     refs = runs_or_latest(index, names)
@@ -48,8 +49,6 @@ def retry(
     if failures:
         raise _joined(failures)
     if follow:
-        from rlx.cli.frame.follow_launch import follow_runs
-
         follow_runs([one.ref for one in done])
 
 
@@ -81,8 +80,6 @@ def _begin_all(
 
 def _tell(done: Sequence[Retried], as_json: bool) -> None:
     from rlx.api.retrying import attempt_lines
-    from rlx.cli.frame.output import narrate, print_json
-    from rlx.cli.text.retry_text import retried_document
 
     for one in done:
         for line in attempt_lines(one):
@@ -98,3 +95,15 @@ def _joined(failures: Sequence[RlxError]) -> RlxError:
     """One error for all runs that could not be retried, with the exit code of the worst."""
     worst = max(failures, key=lambda failure: failure.exit_code)
     return RlxError("\n".join(failure.message for failure in failures), worst.hint, worst.exit_code)
+
+
+def retried_document(one: Retried) -> dict[str, Any]:
+    lineage = one.lineage
+    return {
+        "run_id": one.ref.run_id,
+        "attempt": one.attempt,
+        "begun": one.is_new,
+        "step": lineage.step if lineage else None,
+        "checkpoint": lineage.checkpoint or None if lineage else None,
+        "passed_over": list(lineage.passed_over) if lineage else [],
+    }

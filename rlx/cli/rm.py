@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import NamedRunsArgument
+from rlx.cli.frame.output import patience, print_json, print_text
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def rm(
-    names: Annotated[list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)],
+    names: NamedRunsArgument,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; comparisons state it.")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Show hidden runs again.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Also runs whose host does not answer.")] = False,
@@ -26,7 +27,6 @@ def rm(
     it was hidden, by whom and with which verdict, and `rlx status -a` shows it.
     """
     from rlx.api.removing import remove, restore
-    from rlx.cli.frame.output import patience, print_json, print_text
 
     if undo:
         if reason or force:

@@ -7,22 +7,18 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import ARMS, RECIPES
+from rlx.cli.frame.options import ARMS, RecipeArgument, SetOption
+from rlx.cli.frame.output import narrate, print_json
 
 
 def show(
-    recipe: Annotated[
-        str,
-        typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.", autocompletion=RECIPES),
-    ],
+    recipe: RecipeArgument,
     arm: Annotated[
         str | None,
         typer.Option("--arm", help="Arm to show. Default: the control, else the first.", autocompletion=ARMS),
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Seed instead of the recipe's.")] = None,
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as train.lr=1e-6.")
-    ] = None,
+    sets: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of YAML.")] = False,
 ) -> None:
     """Print one arm of a recipe in full, with origins.
@@ -30,7 +26,6 @@ def show(
     Complete with defaults, each value with its file and line. The output is a valid recipe; the experiment of all arms
     follows as a comment.
     """
-    from rlx.cli.frame.output import narrate, print_json
     from rlx.recipe import annotated_experiment, annotated_yaml, load_recipe
 
     file = load_recipe(recipe, sets or ())

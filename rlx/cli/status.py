@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import HOSTS, RUNS
-from rlx.cli.frame.list_options import HOST_LIST
+from rlx.cli.frame.options import HOST_LIST, HOSTS, RUNS
+from rlx.cli.frame.output import console, narrate, patience, print_json, print_text
+from rlx.cli.frame.run_progress import hint_at_diagnosis
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rlx.runs import Leases
+    from rich.console import Group
 
+    from rlx.evidence.diagnosis import Hit
+    from rlx.runs import Leases
+    from rlx.runs.looking.overview import Overview
 
 _Runs = Annotated[
     list[str] | None,
@@ -32,6 +39,7 @@ _Host = Annotated[
 _Where = Annotated[
     str | None, typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep.")
 ]
+_WATCH_SECONDS = 2.0
 
 
 def status(
@@ -53,10 +61,7 @@ def status(
     unaffected.
     """
     from rlx.api.status import StatusWatch
-    from rlx.cli.frame.output import console, narrate, patience, print_json
-    from rlx.cli.text.next_step import hint_at_diagnosis
-    from rlx.cli.text.run_document import row_document
-    from rlx.cli.text.status_watch import painter, watch_runs
+    from rlx.cli.text.run_text import row_document
     from rlx.runs.looking.sweep import sweeps
 
     with patience():
@@ -82,9 +87,47 @@ def _none_found(host: str | None, where: str | None) -> str:
 
 
 def _print_leases(leases: Mapping[str, Leases]) -> None:
-    from rlx.cli.frame.output import print_text
-    from rlx.cli.text.leases_text import lease_lines
+    from rlx.cli.text.queue_text import lease_lines
 
     for host, of_host in leases.items():
         for line in lease_lines(of_host):
             print_text(f"{host}: {line}" if len(leases) > 1 else line)
+
+
+def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Overview]], Group]:
+    """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
+    from rlx.cli.text.run_text import tables
+
+    causes: dict[str, Hit | None] = {}
+
+    def paint(rows: Sequence[Overview]) -> Group:
+        if verbose:
+            from rlx.runs.judging.diagnosed import causes_of
+
+            causes.update(causes_of([row for row in rows if row.ref.run_id not in causes]))
+        return tables(rows, verbose, causes, console().width, as_grid)
+
+    return paint
+
+
+def watch_runs(look: Callable[[], Sequence[Overview]], paint: Callable[[Sequence[Overview]], Group]) -> None:
+    """Draw again and again until all have ended; off a terminal one below the other."""
+
+    def ended(rows: Sequence[Overview]) -> bool:
+        return all(row.state.is_terminal for row in rows)
+
+    if not sys.stdout.isatty():
+        while not ended(rows := look()):
+            console().print(paint(rows))
+            time.sleep(_WATCH_SECONDS)
+        console().print(paint(rows))
+        return
+    from rich.live import Live
+
+    with Live(console=console(), auto_refresh=False) as live:
+        while True:
+            rows = look()
+            live.update(paint(rows), refresh=True)
+            if ended(rows):
+                return
+            time.sleep(_WATCH_SECONDS)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import narrate, print_text
 from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ def stop(
     """
     from rlx.api.selection import open_index
     from rlx.api.stopping import not_ended, stop_refs, with_workers
-    from rlx.cli.frame.output import narrate, print_text
     from rlx.runs.adopted.log_source import is_adopted
 
     if bool(names) == everything:

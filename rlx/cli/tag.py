@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS, TAGS
+from rlx.cli.frame.options import RUNS, TAGS
+from rlx.cli.frame.output import print_json, print_text
 from rlx.errors import UsageError
 
 
@@ -31,8 +32,7 @@ def tag(
     never enter a verdict. Any run can have them, also one tracked or imported.
     """
     from rlx.api.tagging import tag as tag_runs
-    from rlx.cli.frame.output import print_json, print_text
-    from rlx.cli.text.tag_text import label_text
+    from rlx.cli.text.run_text import label_text
 
     if remove and not words:
         raise UsageError("remove which tags?", "name them: rlx tag RUN WORD --remove")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.cli.frame.output import narrate, patience, print_json
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ def track(
     check against: its verdict is unverified at best.
     """
     from rlx.api.taking_in import adopt_at, plan_of
-    from rlx.cli.frame.output import narrate, patience, print_json
 
     place, path = parse_log(log)
     with patience():

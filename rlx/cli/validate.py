@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rlx.cli.frame.completion import RECIPES
+from rlx.cli.frame.options import RECIPES, SetOption
+from rlx.cli.frame.output import print_json, print_text
+from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
     from rlx.api.validating import ArmsFinding, Validated
@@ -17,9 +19,7 @@ def validate(
         list[str],
         typer.Argument(help="Recipe files, names of bundled recipes, or - for standard input.", autocompletion=RECIPES),
     ],
-    sets: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as train.lr=1e-6.")
-    ] = None,
+    sets: SetOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
 ) -> None:
@@ -29,8 +29,6 @@ def validate(
     code 2 if a recipe is invalid.
     """
     from rlx.api.validating import validate as validate_recipe
-    from rlx.cli.frame.output import print_json
-    from rlx.errors import ExitCode
 
     rows = [_row(validate_recipe(recipe, sets or ()), strict) for recipe in recipes]
     if as_json:
@@ -56,8 +54,6 @@ def _finding(found: ArmsFinding) -> dict[str, Any]:
 
 
 def _print(row: dict[str, Any]) -> None:
-    from rlx.cli.frame.output import print_text
-
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print_text(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:

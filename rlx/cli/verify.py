@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from rlx import __version__
+from rlx.cli.frame.output import patience, print_json, print_text
+from rlx.errors import ExitCode
+from rlx.model.verdict_rules import RULES
+
+if TYPE_CHECKING:
+    from rlx.api.bundle_judging import JudgedBundle
+    from rlx.api.claims import Claims, Difference
+
+_MOST_SHOWN = 20
+_LONGEST = 160
 
 
 def verify(
@@ -19,9 +33,6 @@ def verify(
     printed, may be reported · 14 something does not, or is worded by another version of rlx.
     """
     from rlx.api.bundle_judging import judge_bundle
-    from rlx.cli.frame.output import patience, print_json, print_text
-    from rlx.cli.text.judge_text import judged_document, judged_lines
-    from rlx.errors import ExitCode
 
     with patience("judging again …"):
         judged = judge_bundle(bundle)
@@ -31,3 +42,117 @@ def verify(
         for line in judged_lines(judged):
             print_text(line)
     raise typer.Exit(ExitCode.OK if judged.agrees else ExitCode.NOT_VERIFIED)
+
+
+def judged_lines(judged: JudgedBundle) -> Iterator[str]:
+    """What it is, what follows from it, and whether it claims that."""
+    yield f"{judged.path}: {_counted(judged)}, {judged.files} files"
+    yield f"  written by rlx {judged.written_by}, judged by rlx {__version__}; sha256 {judged.sha256}"
+    if judged.rules != RULES:
+        yield f"  by rules {judged.rules}, as it was then; rules {RULES} are those of now"
+    if judged.computed is not None:
+        yield ""
+        yield from _computed_lines(judged.computed)
+    yield ""
+    yield from _outcome_lines(judged)
+    yield from _objection_lines(judged)
+    for line in judged.on_trust:
+        yield f"not shown by any file in it, and taken from its list: {line}"
+
+
+def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
+    """The outcome for `--json`. `computed`: verdicts, comparison and left-out runs as this rlx computes them."""
+    return {
+        "bundle": str(judged.path),
+        "sha256": judged.sha256,
+        "written_by": judged.written_by,
+        "rlx": __version__,
+        "rules": judged.rules,
+        "agrees": judged.agrees,
+        "runs": judged.runs,
+        "differences": judged.differences,
+        "worded_otherwise": judged.worded_otherwise,
+        "ruled_otherwise": judged.ruled_otherwise,
+        "objections": judged.objections,
+        "on_trust": judged.on_trust,
+        "computed": judged.computed,
+    }
+
+
+def _counted(judged: JudgedBundle) -> str:
+    """`2 runs of gsm8k, and 3 beside them`."""
+    ids = {run["run_id"] for run in (judged.computed or {}).get("runs", ())}
+    heads = [run for run in judged.runs if not run.node]
+    own = [run for run in heads if run.run_id in ids or not ids]
+    beside = f", and {len(heads) - len(own)} beside them" if len(heads) > len(own) else ""
+    return (
+        f"{len(own)} run{'s' * (len(own) != 1)} of {', '.join(sorted({run.name for run in own})) or 'nothing'}{beside}"
+    )
+
+
+def _computed_lines(computed: Claims) -> Iterator[str]:
+    comparison = computed.get("comparison", {})
+    if words := comparison.get("claim"):
+        yield words
+    yield from comparison.get("answer", ())
+    for run in computed["runs"]:
+        yield f"{run['run_id']}: {run['sentence']}"
+        waived = run["verdict"]["waived"]
+        yield from (f"  {each['id']} {each['message']}" for each in run["verdict"]["findings"] if each["id"] in waived)
+    apart = "exploratory: " if comparison.get("answer") else ""
+    for contrast in comparison.get("contrasts", ()):
+        yield from (f"{apart}{sentence}" for sentence in contrast["sentences"])
+    if "problem" in computed:
+        yield f"not compared: {computed['problem']}"
+    yield from computed.get("beside", ())
+
+
+def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:
+    if judged.agrees:
+        yield "agrees: every verdict, value and sentence that it claims follows from the evidence in it"
+    if judged.differences:
+        yield f"does not agree, in {len(judged.differences)} places:"
+        yield from _difference_lines(judged.differences)
+    if judged.ruled_otherwise:
+        yield (
+            f"otherwise in {len(judged.ruled_otherwise)} places by checks that answer otherwise since rules "
+            f"{judged.rules}; whether it was judged so then, rlx {judged.written_by} can say:"
+        )
+        yield from _difference_lines(judged.ruled_otherwise)
+    if judged.worded_otherwise:
+        yield (
+            f"worded otherwise in {len(judged.worded_otherwise)} places, as two versions of rlx may do: "
+            f"{_versions(judged)}. Whether these are its words, that version can say:"
+        )
+        yield from _difference_lines(judged.worded_otherwise)
+    elif judged.differences and judged.of_another_version:
+        yield f"{_versions(judged)}: rules may have changed in between"
+
+
+def _versions(judged: JudgedBundle) -> str:
+    return (
+        f"it names rlx {judged.written_by} with rules {judged.rules}, and this is rlx {__version__} with rules {RULES}"
+    )
+
+
+def _objection_lines(judged: JudgedBundle) -> Iterator[str]:
+    """Show what newer rules add: it does not contradict that the bundle was judged as it claims."""
+    for each in judged.objections[:_MOST_SHOWN]:
+        verdict = f" ({each.verdict})" if each.verdict else ""
+        yield f"rules {RULES} would add: {each.id} {each.run_id or 'the comparison'}{verdict}: {each.message}"
+    if len(judged.objections) > _MOST_SHOWN:
+        yield f"  and {len(judged.objections) - _MOST_SHOWN} more: --json has all of them"
+
+
+def _difference_lines(found: Sequence[Difference]) -> Iterator[str]:
+    for each in found[:_MOST_SHOWN]:
+        yield f"  {each.run_id or 'the comparison'}: {each.field}"
+        yield f"    claimed:  {_shown(each.claimed)}"
+        yield f"    computed: {_shown(each.computed)}"
+    if len(found) > _MOST_SHOWN:
+        yield f"  and {len(found) - _MOST_SHOWN} more: --json has all of them"
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) else "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

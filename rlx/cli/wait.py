@@ -6,17 +6,14 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RunsArgument, parse_age
+from rlx.cli.frame.output import narrate, print_json, print_text
+from rlx.cli.frame.run_progress import each_of, hint_at_diagnosis, sign_of_life
 from rlx.errors import ExitCode, RlxError
 
 
 def wait(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS
-        ),
-    ] = None,
+    names: RunsArgument = None,
     timeout: Annotated[
         str | None, typer.Option(help="Give up after this long (30s, 10m, 2h); exit code 11 then.")
     ] = None,
@@ -31,11 +28,7 @@ def wait(
     from rlx.api.notifying import notified
     from rlx.api.waiting import outcome
     from rlx.api.waiting import wait as wait_for
-    from rlx.cli.frame.ages import parse_age
-    from rlx.cli.frame.output import narrate, print_json, print_text
-    from rlx.cli.frame.sign_of_life import each_of, sign_of_life
-    from rlx.cli.text.next_step import hint_at_diagnosis
-    from rlx.cli.text.run_document import row_document
+    from rlx.cli.text.run_text import row_document
 
     timeout_s = parse_age(timeout) if timeout else None
     try:

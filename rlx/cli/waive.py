@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RUNS
+from rlx.cli.frame.output import patience, print_json, print_text
 from rlx.errors import UsageError
 
 _ID = re.compile(r"[A-Z]{2,}\d{3,}")
@@ -31,7 +32,6 @@ def waive(
     """
     from rlx.api.waiving import unwaive
     from rlx.api.waiving import waive as waive_findings
-    from rlx.cli.frame.output import patience, print_json, print_text
     from rlx.model import to_jsonable
 
     ids = [word for word in words if _ID.fullmatch(word)]

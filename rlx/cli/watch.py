@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
 
-import typer
-
-from rlx.cli.frame.completion import RUNS
+from rlx.cli.frame.options import RunsArgument
+from rlx.cli.frame.output import narrate
 
 
 def watch(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS
-        ),
-    ] = None,
+    names: RunsArgument = None,
 ) -> None:
     """Open a tmux window with the status and the logs of runs.
 
@@ -25,7 +18,6 @@ def watch(
     window there, else a session of its own; leave it with the keys of tmux (Ctrl-B D). Nothing in it can end a run.
     """
     from rlx.api.watching import watch as open_window
-    from rlx.cli.frame.output import narrate
 
     opened = open_window(names or None)
     if opened.attach and sys.stdin.isatty() and sys.stdout.isatty():

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
 from rlx.audit import Outcome, find_fence
 from rlx.cli.aqn import aqn
-from rlx.cli.text.audit_text import sentence
+from rlx.cli.text.noise_text import sentence
 from rlx.errors import RlxError, UsageError
 from tests.audit.checkouts import BY_CLASS, BY_TEXT, WITHOUT_SIGMA, checkout
 from tests.runs.toys import command_lines, until

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from rlx.cli.frame.text_layout import laid_out, wrapped
+from rlx.cli.frame.streams import laid_out, wrapped
 from rlx.runs.duration import age
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal

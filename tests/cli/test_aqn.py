@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from rlx.api.norm_weights import norm_weights
 from rlx.cli.aqn import aqn
-from rlx.cli.text.aqn_text import percent
+from rlx.cli.text.noise_text import percent
 from rlx.errors import RlxError, UsageError
 from tests.backends.conftest import BASE, CPU, merge
 

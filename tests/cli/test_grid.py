@@ -11,8 +11,7 @@ import pytest
 from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.cli.text.grid_text import end_words
-from rlx.cli.text.status_text import tables
+from rlx.cli.text.run_text import end_words, tables
 from rlx.evidence import Evidence, Verdict, VerdictStatus
 from rlx.model import Place, RunState
 from rlx.runs import Observation, RunRef

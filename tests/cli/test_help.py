@@ -12,9 +12,8 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import _about, command_line
-from rlx.cli.frame.commands import ALIASES, GROUPS, expanded
-from rlx.cli.frame.examples import EXAMPLES
-from rlx.cli.frame.list_options import ARM_LIST, HOST_LIST, NUMBER_LIST
+from rlx.cli.frame.commands import ALIASES, EXAMPLES, GROUPS, expanded
+from rlx.cli.frame.options import ARM_LIST, HOST_LIST, NUMBER_LIST
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console, Group
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.cli.text.job_text import job_parts
+from rlx.cli.text.queue_text import job_parts
 from rlx.schedulers.protocol import QueuedJob
 from rlx.schedulers.slurm.capacity import parse_job, parse_jobs
 

@@ -12,8 +12,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
-from rlx.cli.text.device_words import ranges
-from rlx.cli.text.queue_text import queue_document, queue_tables
+from rlx.cli.text.queue_text import queue_document, queue_tables, ranges
 from rlx.errors import ExitCode, UsageError
 from rlx.hosts import local_site
 from rlx.model import LaunchPlan, RunState

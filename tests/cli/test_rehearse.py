@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from rlx.api.rehearsing import Done
 from rlx.cli.frame.app import command_line
-from rlx.cli.text.rehearse_text import text_lines
+from rlx.cli.rehearse import text_lines
 from rlx.errors import RlxError
 from rlx.evidence.rehearsed import Check, Rehearsed
 from rlx.model import Finding, Severity

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlx.cli.frame.list_options import ARM_LIST, HOST_LIST, NUMBER_LIST, spelled_out
+from rlx.cli.frame.options import ARM_LIST, HOST_LIST, NUMBER_LIST, spelled_out
 from rlx.errors import ExitCode
 from tests.cli.support import rlx, rlx_here
 from tests.conftest import CASES, REPOSITORY

@@ -8,8 +8,7 @@ from pathlib import Path
 from rlx.api.judged_comparison import Compared
 from rlx.api.reporting import write_page
 from rlx.api.selection import open_index
-from rlx.cli.text.compare_lines import answer_lines, left_out_lines, lines, registered_words
-from rlx.cli.text.compare_text import csv_text, markdown_text
+from rlx.cli.text.compare_text import answer_lines, csv_text, left_out_lines, lines, markdown_text, registered_words
 
 
 def timeless(text: str) -> str:

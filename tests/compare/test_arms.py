@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.cli.text.compare_lines import lines
+from rlx.cli.text.compare_text import lines
 from rlx.compare import Comparison, WelchSeeds, compare
 from rlx.evidence import VerdictStatus
 from rlx.model import Finding, RunState, Severity

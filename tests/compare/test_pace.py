@@ -8,7 +8,7 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.cli.text.pace_text import pace_rows
+from rlx.cli.text.compare_text import pace_rows
 from rlx.compare import Comparison, compare
 from rlx.compare.pace import Pace, host_load, pace
 from rlx.compare.speed import speed_change

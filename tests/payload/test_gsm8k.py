@@ -22,7 +22,7 @@ import pyarrow  # noqa: E402
 from hypothesis import given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from rlx.cli.data.gsm8k import INSTRUCTION, gsm8k  # noqa: E402
+from rlx.cli.data import INSTRUCTION, gsm8k  # noqa: E402
 from rlx.errors import RlxError, UsageError  # noqa: E402
 
 ROWS = [

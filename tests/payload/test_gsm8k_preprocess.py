@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.cli.data.gsm8k import gsm8k
+from rlx.cli.data import gsm8k
 from rlx.errors import RlxError, UsageError
 from tests.payload.test_gsm8k import published
 

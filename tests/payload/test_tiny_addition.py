@@ -18,7 +18,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 import make_folder  # noqa: E402
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES  # noqa: E402
-from rlx.cli.data.tiny_cpu import tiny_cpu  # noqa: E402
+from rlx.cli.data import tiny_cpu  # noqa: E402
 from rlx.errors import RlxError  # noqa: E402
 from rlx.resources import payload_folder, recipes_folder  # noqa: E402
 

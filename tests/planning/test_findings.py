@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.cli.text.doctor_text import doctor_text
+from rlx.cli.doctor import doctor_text
 from rlx.model import Finding, Place, Severity, Site
 from rlx.planning.doctor import examine, findings_of, has_errors
 from rlx.planning.wanted import DataFile, Wanted, package_arguments, wanted_by

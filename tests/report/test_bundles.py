@@ -19,7 +19,7 @@ from syrupy.assertion import SnapshotAssertion
 import rlx as front_door
 from rlx import __version__
 from rlx.api.demo import SCENES
-from rlx.cli.text.judge_text import judged_document
+from rlx.cli.verify import judged_document
 from rlx.model import RegisteredArm, Registration, to_jsonable
 from rlx.runs.index.registrations import with_registrations
 from tests.cli.support import rlx

@@ -143,7 +143,7 @@ def test_a_check_that_changed_since_is_no_disagreement(older: Path, monkeypatch:
 
 
 def rlx_judge_text(found: JudgedBundle) -> str:
-    from rlx.cli.text.judge_text import judged_lines
+    from rlx.cli.verify import judged_lines
 
     return "\n".join(judged_lines(found))
 

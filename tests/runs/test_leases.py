@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.cli.text.leases_text import lease_lines
+from rlx.cli.text.queue_text import lease_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts import local_site
 from rlx.model import LOCAL, LaunchPlan, RunState, Site

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rlx import __version__
 from rlx.cli.frame.commands import COMMANDS, expanded
 from rlx.cli.frame.help_text import WIDEST, Command, CommandGroup
-from rlx.cli.frame.options import with_quiet
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
-from rlx.cli.frame.streams import end, is_full, mute, not_written, write_anything
-from rlx.cli.frame.text_layout import laid_out
+from rlx.cli.frame.streams import end, is_full, laid_out, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
 from rlx.plug_ins import warnings
 from rlx.secret_text import mask
 
 _MOST_BUGS = 1 << 20
 _VARIABLE = re.compile(r"^((?:--set=)?(?:arms\.[^=]*\.)?(?:env|proxies)\b[^=]*=).*", re.DOTALL)
-
 EXIT_CODES = (
     "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
     "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C · "
@@ -33,20 +32,13 @@ EXIT_CODES = (
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        print(f"rlx {__version__}")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress messages.")] = False,
-) -> None:
-    if quiet:
-        be_quiet()
+def run() -> None:
+    """Run the command line and exit; the only place where an exception becomes an exit code."""
+    write_anything()
+    code = _exit_code()
+    for problem in warnings():
+        _complain(f"rlx: warning: {problem}")
+    end(code)
 
 
 def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
@@ -77,11 +69,48 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         if isinstance(command, typer.Typer):
             for leaf in command.registered_commands:
                 if leaf.cls is not Command and leaf.callback:
-                    leaf.cls, leaf.callback = Command, with_quiet(leaf.callback)
+                    leaf.cls, leaf.callback = Command, _with_quiet(leaf.callback)
             app.add_typer(command, cls=CommandGroup)
         else:
-            app.command(name, cls=Command)(with_quiet(command))
+            app.command(name, cls=Command)(_with_quiet(command))
     return app
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"rlx {__version__}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Suppress progress messages.")] = False,
+) -> None:
+    if quiet:
+        be_quiet()
+
+
+_Quiet = Annotated[bool, typer.Option("--quiet", "-q", hidden=True)]
+
+
+def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with a hidden `-q`, which `rlx` itself has too: it may also come last on the line."""
+
+    @wraps(command)
+    def with_option(*, quiet: bool, **values: Any) -> None:
+        if quiet:
+            be_quiet()
+        command(**values)
+
+    signature = inspect.signature(command, eval_str=True)
+    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Quiet)
+    parameters = [*signature.parameters.values(), option]
+    # Typer reads both: the signature for the order, the annotations for the types.
+    with_option.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    with_option.__annotations__ = {each.name: each.annotation for each in parameters}
+    return with_option
 
 
 def _module(command: str) -> str:
@@ -91,8 +120,7 @@ def _module(command: str) -> str:
 
 def _about(command: str) -> str:
     """Read what a command does in the first line of its module, because a shell has no time to import them all."""
-    place = Path(__file__).parent.parent / _module(command)
-    file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    file = Path(__file__).parent.parent / f"{_module(command)}.py"
     with file.open(encoding="utf-8") as lines:
         return lines.readline().strip('"\n').partition(": ")[2]
 
@@ -107,15 +135,6 @@ def _typed(arguments: Sequence[str]) -> Sequence[str]:
         return arguments
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
     return [word for typed in words if (word := expanded([typed])[0]) in COMMANDS][:1]
-
-
-def run() -> None:
-    """Run the command line and exit; the only place where an exception becomes an exit code."""
-    write_anything()
-    code = _exit_code()
-    for problem in warnings():
-        _complain(f"rlx: warning: {problem}")
-    end(code)
 
 
 def _run_command(words: Sequence[str]) -> None:
@@ -169,11 +188,6 @@ def _complain(text: str) -> None:
     sys.stderr.write(f"{laid_out(printable(text), sys.stderr)}\n")
 
 
-def shown_arguments(arguments: Sequence[str]) -> str:
-    """The command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
-    return mask(" ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments))
-
-
 def _report_bug(error: Exception) -> ExitCode:
     import traceback
 
@@ -192,3 +206,8 @@ def _report_bug(error: Exception) -> ExitCode:
     except OSError as problem:
         kept = f"the details could not be kept ({problem.strerror})"
     return _fail(f"this is a bug in rlx ({type(error).__name__}: {error}); {kept}", "", ExitCode.BUG)
+
+
+def shown_arguments(arguments: Sequence[str]) -> str:
+    """The command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
+    return mask(" ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments))

@@ -11,10 +11,9 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from rlx.cli.frame.commands import ALIASES, GROUPS, aliases_of, expanded, suggested
-from rlx.cli.frame.examples import EXAMPLES
-from rlx.cli.frame.list_options import spelled_out
-from rlx.cli.frame.text_layout import shows_colour
+from rlx.cli.frame.commands import ALIASES, EXAMPLES, GROUPS, aliases_of, expanded, suggested
+from rlx.cli.frame.options import spelled_out
+from rlx.cli.frame.streams import shows_colour
 
 WIDEST = 160
 """Lines of help that are longer are hard to follow, however wide the terminal is."""

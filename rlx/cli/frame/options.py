@@ -1,76 +1,108 @@
-"""Options that several commands take."""
+"""Arguments and options that several commands take: how they are completed in a shell, listed and read."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import typer
 
-from rlx.cli.frame.list_options import NUMBER_LIST
-from rlx.cli.frame.output import be_quiet
 from rlx.errors import UsageError
 
-Metrics = Annotated[
+NUMBER_LIST = "N,..."
+"""Metavar of an option that takes a list of whole numbers; `spelled_out` recognises lists by their metavars."""
+NAME_LIST = "NAME,..."
+ARM_LIST = "ARM,..."
+HOST_LIST = "HOST,..."
+"""For Typer one text, in which commas separate the hosts."""
+_LISTS = frozenset({NUMBER_LIST, NAME_LIST, ARM_LIST, HOST_LIST})
+
+
+def _from(name: str, *, lists: bool = False) -> Callable[[str], list[str]]:
+    """Return a function that completes a word, for `autocompletion=`; it imports the search only when it is called.
+
+    With `lists`, the part after the last comma is completed.
+    """
+
+    def complete(incomplete: str) -> list[str]:
+        from rlx.api import completing
+
+        before, comma, last = incomplete.rpartition(",") if lists else ("", "", incomplete)
+        words: list[str] = getattr(completing, name)(last)
+        return [f"{before}{comma}{word}" for word in words]
+
+    return complete
+
+
+RUNS = _from("run_names", lists=True)
+ARMS = _from("arm_names", lists=True)
+RECIPES = _from("recipe_names")
+HOSTS = _from("host_names", lists=True)
+FINDINGS = _from("finding_ids")
+TRACKERS = _from("tracker_names")
+TAGS = _from("tag_words")
+EXPERIMENTS = _from("experiment_names")
+
+RecipeArgument = Annotated[
+    str,
+    typer.Argument(help="Recipe file, name of a bundled recipe, or - for stdin.", autocompletion=RECIPES),
+]
+SetOption = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a recipe key.")]
+RunsArgument = Annotated[
     list[str] | None,
-    typer.Option(
-        "--metric",
-        metavar="NAME",
-        help="The metric to compare, or a part of its name. Default: the validation metric of the log. With wildcards, "
-        "such as '*entropy*', it chooses training curves to draw, and may be repeated.",
-    ),
+    typer.Argument(metavar="[RUN]...", help="Arm, run name or id. Default: the latest launch.", autocompletion=RUNS),
 ]
-AllowUnverified = Annotated[
-    bool,
-    typer.Option(
-        "--allow-unverified",
-        help="Exit 0 although runs are unverified, where nothing else forbids it. The output has the word either way.",
-    ),
+NamedRunsArgument = Annotated[
+    list[str], typer.Argument(metavar="RUN...", help="Arm, run name or id.", autocompletion=RUNS)
 ]
-Systems = Annotated[
-    bool,
-    typer.Option(
-        "--systems",
-        help="Compare whole systems, such as two models: every difference is listed, none credited, and the evaluation "
-        "must be equal.",
-    ),
+SecretFileOption = Annotated[
+    str | None, typer.Option("--secret-file", help="NAME=VALUE lines, used before the environment.")
 ]
-Seeds = Annotated[
-    list[int] | None,
-    typer.Option("--seed", metavar=NUMBER_LIST, min=0, help="Only runs with these seeds. Default: all."),
-]
+FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Follow progress until all runs finish.")]
 
 
-def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with a hidden `-q`, which `rlx` itself has too: it may also come last on the line."""
+def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
+    """Return the words of a command with each value of a list after an option of its own, as Typer expects them.
 
-    @wraps(command)
-    def with_option(*, quiet: bool, **values: Any) -> None:
-        if quiet:
-            be_quiet()
-        command(**values)
+    Only numbers may follow their option one by one: a name there may be an argument. Of an option of hosts, one value
+    names all of them. Nothing is changed after a `--`.
+    """
+    metavars = {name: param.metavar for param in params if param.metavar in _LISTS for name in param.opts}
+    spelled: list[str] = []
+    hosts: dict[str, list[str]] = {}
+    option = ""
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if word == "--":
+            spelled += [word, *rest]
+        elif name in metavars:
+            # What follows is the option's, whatever it is: a wrong value is named as such.
+            option, value = name, value if equals else next(rest, None)  # type: ignore[assignment]
+            if value is None:
+                spelled.append(word)
+            elif metavars[name] == HOST_LIST:
+                hosts.setdefault(name, []).append(value)
+            else:
+                spelled += _each(name, value)
+        elif metavars.get(option) == NUMBER_LIST and word.replace(",", "").isdecimal():
+            spelled += _each(option, word)
+        else:
+            option = ""
+            spelled.append(word)
+    return [*(f"{name}={','.join(values)}" for name, values in hosts.items()), *spelled]
 
-    signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=_Quiet)
-    parameters = [*signature.parameters.values(), option]
-    # Typer reads both: the signature for the order, the annotations for the types.
-    with_option.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    with_option.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_option
+
+def _each(option: str, value: str) -> list[str]:
+    return [f"{option}={part.strip()}" for part in value.split(",")]
 
 
-_Quiet = Annotated[bool, typer.Option("--quiet", "-q", hidden=True)]
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-def split_metrics(given: Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
-    """The metric to compare, and the patterns of those to draw. Raises UsageError for two to compare."""
-    from rlx.evidence.metrics import is_pattern
-
-    names = [each for each in given or () if not is_pattern(each)]
-    if len(names) > 1:
-        raise UsageError(
-            f"--metric {' and '.join(names)}: one metric is compared", f"to draw curves, write --metric '*{names[1]}*'"
-        )
-    return next(iter(names), None), tuple(each for each in given or () if is_pattern(each))
+def parse_age(text: str) -> int:
+    """Read the seconds of `30s`, `10m`, `2h`, `1d` or a bare number of seconds. Raises UsageError."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    if not (number.isascii() and number.isdigit()):
+        raise UsageError(f"{text!r} is not a length of time", "write it as 30s, 10m, 2h or 1d")
+    return int(number) * _UNITS[unit]

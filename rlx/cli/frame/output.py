@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rlx.cli.frame.streams import writes_utf8
-from rlx.cli.frame.text_layout import laid_out
+from rlx.cli.frame.streams import laid_out, writes_utf8
 from rlx.model.jsonable import to_jsonable
 from rlx.secret_text import masked
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rlx.cli.frame.completion import HOSTS
-from rlx.cli.frame.list_options import HOST_LIST
+from rlx.cli.frame.options import HOST_LIST, HOSTS
+from rlx.cli.frame.output import narrate, patience
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def _container_for(
     host: str | None, container: str | None, image: str | None, before: Callable[[], None] | None, all_must: bool
 ) -> str | Image | None:
     from rlx.api.containers import image_of, start_containers
-    from rlx.cli.frame.output import patience
 
     if before or (container is not None and image is not None):
         with patience(f"starting a container on {host or 'the host'} …"):
@@ -109,8 +108,6 @@ def container_name(container: str | Image | None) -> str | None:
 
 
 def narrate_made(made: MadeContainer) -> None:
-    from rlx.cli.frame.output import narrate
-
     if made.is_new:
         narrate(f"rlx: {made.host}: made the container {made.name} of {made.image} ({made.image_id[:19]})")
 
@@ -126,8 +123,6 @@ def chosen_target(host: str | None, container: str | None, devices: str | None =
 
 def located(site: Site) -> Site:
     """The site with its container found. Tells warnings. Raises HostError."""
-    from rlx.cli.frame.output import narrate
-
     if site.container is None:
         return site
     from rlx.hosts import locate

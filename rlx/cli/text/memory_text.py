@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rlx.errors import UsageError
+
 if TYPE_CHECKING:
     from rlx.api.plans import Draft, EarlierMemory
     from rlx.model import LaunchPlan
@@ -126,7 +128,6 @@ def span_range(size: Span) -> str:
 def _facts(draft: Draft) -> Facts | None:
     """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
     from rlx.api.saved_plans import recipe_of
-    from rlx.errors import UsageError
     from rlx.planning.rules.facts import facts_of
 
     try:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlx.api.derived_files import check_target
 from rlx.api.drawn_files import check_picture, write_scene
+from rlx.cli.frame.output import console, print_text
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
@@ -48,7 +49,6 @@ def write_plot(plot: str, compared: Compared, curves: Sequence[str]) -> None:
 
 
 def _write_multiples(plot: str, compared: Compared, curves: Sequence[str]) -> None:
-    from rlx.cli.frame.output import print_text
     from rlx.report import BANDS, EXPLORATORY, drawn_arms, multiples, multiples_scene
 
     found = multiples(drawn_arms(compared.comparison, compared.runs), curves)
@@ -67,7 +67,6 @@ def print_plot(drawn: Picture) -> None:
     """Print as wide as the terminal, without colours where NO_COLOR is set or nothing shows them."""
     from rich.text import Text
 
-    from rlx.cli.frame.output import console
     from rlx.report import text_plot
 
     out = console()

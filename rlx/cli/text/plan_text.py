@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 from rlx.api.plans import Draft, finding_text
 from rlx.api.power import power_findings
-from rlx.cli.text.aqn_text import percent
-from rlx.cli.text.experiments_text import design_lines
-from rlx.cli.text.memory_text import memory_lines
+from rlx.cli.text.experiment_text import design_lines
+from rlx.cli.text.memory_text import memory_lines, memory_use
+from rlx.cli.text.noise_text import percent
 from rlx.errors import RlxError
 from rlx.evidence.promised_traces import promised_traces
 from rlx.evidence.traces import KeyTrace, Shown
-from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Site
+from rlx.evidence.verdict import counted
+from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Severity, Site
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
+    from rlx.api.plans import Plans
     from rlx.api.power import RecipePower
     from rlx.model import Registration
     from rlx.planning.host_look import HostLook
@@ -33,6 +36,82 @@ _SHOWN_WORDS = {
     Shown.COMPOSED: "will be shown by the composed configuration only",
     Shown.NOT_OBSERVABLE: "cannot be observed",
 }
+
+
+def headline(plans: Plans) -> str:
+    """`2 runs · 116 steps each · 52 of 61 GiB · 3 notes`."""
+    parts = [counted(len(plans.plans), "run"), _steps(plans.plans)]
+    if memory := memory_use(plans.drafts):
+        parts.append(memory)
+    severities = [finding.severity for finding in plans.findings]
+    counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
+    return " · ".join([*parts, *(counts or ["no findings"])])
+
+
+def findings_lines(plans: Plans) -> Iterator[str]:
+    """Each finding once, errors first."""
+    for finding in plans.findings:
+        yield "  " + finding_text(finding).replace("\n", "\n  ")
+
+
+def arms_table(plans: Plans) -> Table:
+    """A row for what the seeds of an arm have in common."""
+    rows: dict[tuple[str, ...], list[int]] = {}
+    for plan in plans.plans:
+        rows.setdefault(_row(plan), []).append(plan.seed)
+    arm, steps, validations, noise, devices, where = zip(*rows, strict=True)
+    return Table(
+        [
+            Column("arm", arm),
+            Column("seed", [", ".join(map(str, seeds)) for seeds in rows.values()], flows=True),
+            Column("steps", steps),
+            Column("validated at", validations, rank=2, flows=True),
+            *([Column("noise", noise, rank=1, flows=True)] if any(each != "none" for each in noise) else []),
+            Column("devices", devices, rank=3, flows=True),
+            *([Column("in", where, flows=True)] if len({*where}) > 1 else []),
+        ]
+    )
+
+
+def _row(plan: LaunchPlan) -> tuple[str, ...]:
+    expected = plan.expectations
+    steps = "?" if expected.total_steps is None else str(expected.total_steps)
+    validated = steps_text(expected.validation_steps) if expected.validation_steps else "–"
+    return plan.arm, steps, validated, _noise_cell(plan), devices_text(plan), where_text(plan.site)
+
+
+def _steps(plans: Sequence[LaunchPlan]) -> str:
+    known = sorted({plan.expectations.total_steps or 0 for plan in plans})
+    if not known or known[0] == 0:
+        return "number of steps not known"
+    if known[1:]:
+        return f"{known[0]} to {known[-1]} steps"
+    return f"{known[0]} steps{' each' if plans[1:] else ''}"
+
+
+def _noise_cell(plan: LaunchPlan) -> str:
+    noise = plan.expectations.noise
+    sigmas = [sigma for _, _, sigma in noise.spans if sigma] if noise else []
+    if not sigmas:
+        return "none"
+    return f"σ {sigmas[0]:g} → {sigmas[-1]:g}" if sigmas[0] != sigmas[-1] else f"σ {sigmas[0]:g}"
+
+
+def place_line(plans: Plans) -> str:
+    """Say where the runs are, if all are in one place: a path is too long for a column."""
+    places = {where_text(plan.site) for plan in plans.plans}
+    return f"in {places.pop()}" if len(places) == 1 else ""
+
+
+def distribution_lines(plans: Plans) -> Iterator[str]:
+    """`a3 takes seeds 1, 4; it is free` for each host that takes part; nothing of a launch to one place."""
+    if plans.deal is None:
+        return
+    for room in plans.deal.rooms:
+        seeds = dict.fromkeys(plan.seed for plan in plans.plans if plan.site.host == room.host)
+        named = f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}" if seeds else "nothing"
+        there = f"{room.ahead} run{'s' * (room.ahead != 1)} before them" if room.ahead else "it is free"
+        yield f"{room.host} takes {named}; {there}"
 
 
 def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
@@ -76,7 +155,7 @@ def experiment_section(registration: Registration | None) -> Iterator[str]:
 def power_section(found: RecipePower | None) -> Iterator[str]:
     """What the experiment of the plans can see, and what speaks against it; nothing without one."""
     if found is not None:
-        from rlx.cli.text.power_text import planned_power_lines
+        from rlx.cli.text.experiment_text import planned_power_lines
 
         yield _section("power", [*planned_power_lines(found), *_findings([*power_findings(found)])])
 

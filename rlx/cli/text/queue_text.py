@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rlx.cli.text.device_words import ranges, wish_words
-from rlx.cli.text.queue_table import queue_table, short_names
+from rlx.cli.text.table_text import fitted
 from rlx.runs.duration import clock_time, duration
-from rlx.table import Table
+from rlx.table import Column, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from rlx.runs.looking.forecast import Estimate
     from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
+    from rlx.runs.looking.leases import Leases, Ticket
+    from rlx.schedulers.protocol import QueuedJob
+
+_STAMP = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}(?=$|-node)")
+_RANKS = {"WHERE": 3, "OWNER": 2, "FOR": 1}
+_FLOWING = {"ENDS", "STARTS", "BEHIND", "WHY"}
+# A partition may have thousands.
+_MOST_OTHERS = 20
+_HAVING = ("JOB", "HAS", "RUN", "OWNER", "FOR", "ENDS", "WHERE")
+_WAITING = ("JOB", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "WHY")
 
 
 def queue_tables(queues: Sequence[HostQueue], width: int) -> Group:
@@ -32,15 +44,11 @@ def queue_tables(queues: Sequence[HostQueue], width: int) -> Group:
 def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     from rich.text import Text
 
-    from rlx.cli.text.table_text import fitted
-
     inside = f", in container {queue.inside[:12]}" if queue.inside else ""
     title = Text(f"{queue.host}{inside}", "bold")
     if queue.problem is not None:
         return [Text(queue.problem)]
     if queue.jobs is not None:
-        from rlx.cli.text.job_text import job_parts
-
         return [title, *job_parts(queue.jobs, width, now)]
     names = short_names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
@@ -126,3 +134,118 @@ def queue_document(queue: HostQueue) -> Mapping[str, Any]:
         "free": [{"kind": kind, "device": number} for kind, number in queue.free],
         "jobs": queue.jobs,
     }
+
+
+def queue_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Where and whose can be done without, then since when; what is to come, and why, may take several lines."""
+    return Table(
+        [
+            Column(heading, cells, rank=_RANKS.get(heading, 0), flows=heading in _FLOWING)
+            for heading, *cells in zip(headings, *rows, strict=True)
+        ]
+    )
+
+
+def short_names(run_ids: Sequence[str]) -> Mapping[str, str]:
+    """Run id -> its name without the stamp, where that is nobody else's here."""
+    short = {run_id: _STAMP.sub("", run_id) for run_id in run_ids}
+    used = Counter(short.values())
+    return {run_id: name if used[name] == 1 else run_id for run_id, name in short.items()}
+
+
+def job_parts(jobs: Sequence[QueuedJob], width: int, now: float) -> list[Any]:
+    """Two tables, at most `width` cells wide: who has nodes, and who waits. Of jobs that are no runs the first few."""
+    from rich.text import Text
+
+    names = short_names([job.run_id for job in jobs if job.run_id])
+    having, waiting = [job for job in jobs if not job.waits], [job for job in jobs if job.waits]
+    parts: list[Any] = []
+    for heads, listed, tell in ((_HAVING, having, _held), (_WAITING, waiting, _wanted)):
+        shown = _shown(listed)
+        if shown:
+            parts.append(fitted(queue_table(heads, [tell(job, names, now) for job in shown]), width))
+        if more := len(listed) - len(shown):
+            parts.append(Text(f"and {more} more jobs that are no runs of rlx"))
+    return parts or [Text("no job runs here or waits")]
+
+
+def _shown(jobs: Sequence[QueuedJob]) -> list[QueuedJob]:
+    """All runs, and the first others, in their order."""
+    others = [job for job in jobs if job.run_id is None][:_MOST_OTHERS]
+    return [job for job in jobs if job.run_id is not None or job in others]
+
+
+def _held(job: QueuedJob, names: Mapping[str, str], now: float) -> tuple[str, ...]:
+    end = f"at the latest {clock_time(job.end)}" if job.end is not None else "unknown"
+    return (*_job(job, names, now), end, job.where)
+
+
+def _wanted(job: QueuedJob, names: Mapping[str, str], now: float) -> tuple[str, ...]:
+    start = f"about {clock_time(job.start)}" if job.start is not None else "unknown"
+    return (*_job(job, names, now), start, job.reason)
+
+
+def _job(job: QueuedJob, names: Mapping[str, str], now: float) -> tuple[str, ...]:
+    name = names[job.run_id] if job.run_id else f"({job.name})"
+    return job.number, _devices(job), name, job.user, duration(max(0.0, now - job.since))
+
+
+def _devices(job: QueuedJob) -> str:
+    if job.nodes == 1:
+        return job.devices or "1 node"
+    return f"{job.nodes} nodes, {job.devices} each" if job.devices else f"{job.nodes} nodes"
+
+
+def lease_lines(leases: Leases) -> list[str]:
+    """A line a device that somebody has, then who waits, then what is free; empty if nothing was ever leased."""
+    now = leases.now
+    held = [
+        f"{lease.kind} {lease.device}  {lease.run_id}  {_owner(lease.user, lease.container, now - lease.since)}"
+        + ("  (its holder is gone)" if lease.outlives_holder else "")
+        for lease in leases.held
+    ]
+    foreign = [f"{kind} {device}  in use by {pids}, outside rlx" for kind, device, pids in _by_device(leases)]
+    waiting = [
+        f"waits for {wish_words(ticket)}  {ticket.run_id}  {_owner(ticket.user, ticket.container, now - ticket.since)}"
+        for ticket in leases.waiting
+    ]
+    return [*held, *foreign, *waiting, *_free_lines(leases)]
+
+
+def _owner(user: str, container: str | None, seconds: float) -> str:
+    where = f" in {container[:12]}" if container else ""
+    return f"{user}{where}, for {duration(max(0.0, seconds))}"
+
+
+def _by_device(leases: Leases) -> Iterable[tuple[str, int, str]]:
+    devices = sorted({(process.kind, process.device) for process in leases.foreign})
+    for kind, device in devices:
+        pids = [process.pid for process in leases.foreign if (process.kind, process.device) == (kind, device)]
+        yield kind, device, f"pid{'s' * (len(pids) != 1)} {' '.join(map(str, pids))}"
+
+
+def _free_lines(leases: Leases) -> list[str]:
+    foreign = {(process.kind, process.device) for process in leases.foreign}
+    free = [device for device in leases.free if device not in foreign]
+    return [
+        f"free: {kind} {' '.join(str(number) for found, number in free if found == kind)}"
+        for kind in sorted({kind for kind, _ in free})
+    ]
+
+
+def wish_words(waiter: Waiter | Ticket) -> str:
+    """`npu 0-3`, `any 4 npu`, and `npu` of a run that does not say which."""
+    if waiter.count is None or waiter.could is None:
+        return waiter.kind
+    if waiter.count == len(waiter.could):
+        return f"{waiter.kind} {ranges(waiter.could)}"
+    return f"any {waiter.count} {waiter.kind}"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7`."""
+    runs = [
+        [number for _, number in group]
+        for _, group in groupby(enumerate(sorted(numbers)), key=lambda each: each[1] - each[0])
+    ]
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

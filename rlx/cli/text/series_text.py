@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
-from rlx.cli.text.sparkline import sparkline
+from rlx.cli.frame.streams import writes_utf8
+from rlx.cli.text.table_text import plain_table_lines
 from rlx.table import Column, Table, marked
 
 _MOST_TABLES = 3
 _MOST_BARS = 40
 _BESIDE_BARS = 44
+_BARS, _PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+_NO_BAR = " "
 
 
 class Series(NamedTuple):
@@ -67,8 +71,6 @@ def value_text(value: float) -> str:
 
 def _rows(runs: Sequence[Series]) -> Iterator[str]:
     """Yield a line for each value, with its mark behind it."""
-    from rlx.cli.text.table_text import plain_table_lines
-
     points = sorted((step, place) for place, run in enumerate(runs) for step in run.values)
     columns = [
         Column("step", [str(step) for step, _ in points], right=True),
@@ -95,3 +97,24 @@ def _summary(run: Series, bars: str) -> str:
     first, *rest = (value_text(value) for value in run.values.values())
     reach = f"{first} → {rest[-1]}" if rest else first
     return marked(f"  {run.label}  {bars}  {reach}", run.exclusion)
+
+
+def sparkline(values: Sequence[float], width: int, low: float, high: float) -> str:
+    """Draw at most `width` bars, from `low` to `high`, between which all values are; a bar is the mean of its values.
+
+    Values that are not finite leave a gap. A stream that is not UTF-8 gets bars of ASCII.
+    """
+    bars = _BARS if writes_utf8() else _PLAIN_BARS
+    scale = (len(bars) - 1) / (high - low) if high > low else 0.0
+    means = _means(values, max(1, width))
+    return "".join(_NO_BAR if mean is None else bars[round((mean - low) * scale)] for mean in means)
+
+
+def _means(values: Sequence[float], width: int) -> list[float | None]:
+    parts = min(width, len(values))
+    return [_mean(values[place * len(values) // parts : (place + 1) * len(values) // parts]) for place in range(parts)]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import typer
 
+from rlx.cli.frame.output import is_quiet, narrate
 from rlx.errors import ExitCode
 from rlx.model import RunState
+from rlx.table import marked
 
 if TYPE_CHECKING:
     from rlx.runs import RunRef
     from rlx.runs.looking.overview import Overview
+
+_QUIET_SECONDS = 15.0
+_MOST_NAMED = 4
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
@@ -24,9 +31,6 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     from rlx.api.notifying import notified
     from rlx.api.selection import open_index
     from rlx.api.waiting import outcome, until_ended
-    from rlx.cli.frame.output import narrate
-    from rlx.cli.frame.sign_of_life import each_of, sign_of_life
-    from rlx.cli.text.next_step import hint_at_diagnosis
 
     try:
         with notified(narrate) as notifier, sign_of_life() as alive:
@@ -41,8 +45,6 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
 def _narrator() -> Callable[[Sequence[Overview]], None]:
     """Narrate what changed between two queries."""
-    from rlx.cli.frame.output import narrate
-
     seen: dict[str, Overview] = {}
 
     def narrate_changes(rows: Sequence[Overview]) -> None:
@@ -79,7 +81,6 @@ def _new_steps(before: Overview | None, row: Overview) -> list[str]:
 def _step_text(row: Overview, step: int) -> str:
     from rlx.evidence.log_grammar import Role
     from rlx.evidence.metrics import metric_of
-    from rlx.table import marked
 
     exclusion = row.verdict.exclusion(ended=row.state.is_terminal)
     values = row.evidence.metrics[step]
@@ -95,3 +96,63 @@ def _step_text(row: Overview, step: int) -> str:
 
 def _line(row: Overview, text: str) -> str:
     return f"{row.ref.arm:<10} {text}"
+
+
+def each_of(*hearers: Callable[[Sequence[Overview]], None]) -> Callable[[Sequence[Overview]], None]:
+    """Let several hear of each look."""
+
+    def hear(rows: Sequence[Overview]) -> None:
+        for hearer in hearers:
+            hearer(rows)
+
+    return hear
+
+
+@contextmanager
+def sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
+    """Give what is to hear of each look: it moves a line on a terminal, and prints a rare one elsewhere."""
+    from rich.console import Console
+
+    if sys.stderr.isatty() and not is_quiet():
+        with Console(stderr=True, highlight=False).status("") as spinner:
+            yield lambda rows: spinner.update(" · ".join(_waiting(rows)), spinner_style="dim")
+        return
+    spoke = time.monotonic()
+
+    def speak(rows: Sequence[Overview]) -> None:
+        nonlocal spoke
+        if time.monotonic() - spoke > _QUIET_SECONDS:
+            spoke = time.monotonic()
+            for line in _waiting(rows):
+                narrate(f"{time.strftime('%H:%M:%S')}  {line}")
+
+    yield speak
+
+
+def _waiting(rows: Sequence[Overview]) -> list[str]:
+    return [_waiting_line(row) for row in rows if not row.state.is_terminal]
+
+
+def _waiting_line(row: Overview) -> str:
+    from rlx.runs.duration import duration
+
+    seen = row.observation
+    if seen.state in (RunState.QUEUED, RunState.UNREACHABLE):
+        return f"{row.ref.arm:<10} {f'queued, {seen.detail}' if seen.state is RunState.QUEUED else seen.detail}"
+    text = f"{seen.state.value}; {seen.members} processes, log {seen.log_bytes} bytes"
+    if row.steps_done:
+        text = f"{seen.state.value}, step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
+        text += f", about {duration(row.seconds_left)} left" if row.seconds_left is not None else ""
+    if seen.seconds_since_log is not None:
+        text += f", last written {seen.seconds_since_log:.0f} s ago"
+    return f"{row.ref.arm:<10} {text}"
+
+
+def hint_at_diagnosis(rows: Sequence[Overview]) -> None:
+    """One line on stderr, if a run of these failed, was lost or stands still."""
+    from rlx.model import RunState
+
+    unwell = {RunState.FAILED, RunState.LOST, RunState.STALLED}
+    names = [row.ref.run_id for row in rows if row.state in unwell]
+    if names:
+        narrate(f"why: rlx diagnose {' '.join(names[:_MOST_NAMED])}")

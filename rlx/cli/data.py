@@ -1,4 +1,4 @@
-"""`rlx data gsm8k`: GSM8K as it is published becomes what a back-end trains on."""
+"""rlx data: make data sets (tiny-cpu, gsm8k), and check them for a recipe."""
 
 from __future__ import annotations
 
@@ -7,18 +7,47 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from rlx.backends.registry import kinds, parts
-from rlx.cli.frame.site_options import ContainerOption, HostOption
-from rlx.errors import RlxError, UsageError
+from rlx.cli.frame.output import narrate, patience, print_json, print_text
+from rlx.cli.frame.site_options import ContainerOption, HostOption, SendOption, chosen_target
+from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.model import Site
+    from rlx.model import Finding, Site
     from rlx.planning.data_files import Gsm8kForm, Preprocessing
 
+data = typer.Typer(
+    name="data",
+    help="Make data sets (tiny-cpu, gsm8k), and check them for a recipe.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+TINY_CPU_FOLDER = "~/.cache/rlx/tiny-cpu"
 # The strict reward looks for the mark.
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 MODULES = ("data_rows", "gsm8k_source", "gsm8k_data")
 _TIMEOUT_S = 600
 _PREPROCESS_TIMEOUT_S = 3600
+
+
+@data.command("tiny-cpu")
+def tiny_cpu(
+    host: HostOption = None,
+    container: ContainerOption = None,
+    to: Annotated[str, typer.Option(help="The folder to write; the recipe names the default.")] = TINY_CPU_FOLDER,
+    force: Annotated[bool, typer.Option("--force", help="Make it again even if it is complete.")] = False,
+) -> None:
+    """Make the tiny model and its data.
+
+    They are made where the training will read them: here, on the host, or in its container. Prints the folder. What is
+    complete already is left alone.
+    """
+    from rlx.api.data_place import data_site
+    from rlx.api.tiny_data import make_tiny_data
+
+    answer = make_tiny_data(data_site(host, container), to, force=force, tell=narrate)
+    if not answer["made"]:
+        narrate(f"{answer['folder']} is complete")
+    print(answer["folder"])
 
 
 def _forms() -> dict[str, Gsm8kForm]:
@@ -39,6 +68,7 @@ else:
     Framework = Literal[tuple(_forms())]
 
 
+@data.command("gsm8k")
 def gsm8k(
     source: Annotated[
         list[str], typer.Argument(help="Folder as downloaded, or files (parquet, jsonl) named after train and test.")
@@ -63,7 +93,6 @@ def gsm8k(
     bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
     """
     from rlx.api.data_place import data_site, refuse_relative
-    from rlx.cli.frame.output import patience
     from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
@@ -97,7 +126,6 @@ def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> Non
 def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -> list[str]:
     """The files that it made. Raises RlxError with the last lines of the back-end's program."""
     from rlx.api.data_place import refusal
-    from rlx.cli.frame.output import narrate
     from rlx.hosts.sent_python import place_text, run_sent
 
     narrate(f"running {step.command} in {checkout} …")
@@ -126,8 +154,6 @@ def _error(answer: dict[str, Any], where: str) -> RlxError:
 
 
 def _tell(answer: dict[str, Any], step: Preprocessing | None, as_json: bool) -> None:
-    from rlx.cli.frame.output import narrate, print_json, print_text
-
     for note in answer["notes"]:
         narrate(f"rlx: note: {note}")
     if as_json:
@@ -141,3 +167,52 @@ def _tell(answer: dict[str, Any], step: Preprocessing | None, as_json: bool) -> 
         print_text(file["path"])
     for path in answer.get("packed", ()):
         print_text(path)
+
+
+@data.command("check")
+def check(
+    recipe: Annotated[str, typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.")],
+    arm: Annotated[str | None, typer.Option(help="The arm whose data is meant; default: the control.")] = None,
+    host: HostOption = None,
+    container: ContainerOption = None,
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as data.val=/tmp/v.")
+    ] = None,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run the recipe's own reward function, where the data lies, on some rows.")
+    ] = False,
+    send: SendOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
+) -> None:
+    """Check that the data files fit the recipe.
+
+    Rows, columns, chat messages, ground truths for the recipe's reward, prompt lengths where the model's tokenizer is,
+    and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
+    """
+    from rlx.api.data_check import check_data
+    from rlx.hosts.sent_python import place_text
+    from rlx.recipe import load_recipe
+
+    file = load_recipe(recipe, sets or ())
+    site = chosen_target(host, container).site
+    with patience():
+        checked = check_data(file, site, arm, trust=trust, send=send or ())
+    fits = checked.fits(strict)
+    if as_json:
+        print_json({"recipe": recipe, "fits": fits, "findings": checked.findings, "files": checked.files})
+    else:
+        _print(recipe, place_text(site), fits, checked.findings, checked.files)
+    if not fits:
+        raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
+
+
+def _print(recipe: str, where: str, fits: bool, findings: tuple[Finding, ...], files: dict[str, Any]) -> None:
+    from rlx.api.plans import finding_text
+
+    rows = ", ".join(
+        f"{role} {file['rows']:,} rows" for role, file in files.items() if isinstance(file.get("rows"), int)
+    )
+    print_text(f"{recipe}: the data on {where} {'fits' if fits else 'does not fit'}{f' ({rows})' if rows else ''}")
+    for finding in findings:
+        print_text("  " + finding_text(finding).replace("\n", "\n  "))
