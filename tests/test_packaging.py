@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import REPOSITORY
+from tests.website.pages import FOR_USERS, typed
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +72,22 @@ assert len(rlx.plan("tiny-cpu").plans) == 2
         [installed, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False, encoding="utf-8"
     )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
+
+
+def test_the_installed_rlx_understands_each_command_of_the_pages(installed: Path, tmp_path: Path) -> None:
+    commands = sorted({command for page in FOR_USERS for command in typed(page)})
+    done = subprocess.run(
+        [installed, REPOSITORY / "tests/website/parse_commands.py"],
+        cwd=tmp_path,
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(commands) > 120
+    assert json.loads(done.stdout) == {}
 
 
 THE_OTHER = "the other rlx"

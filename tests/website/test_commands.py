@@ -9,29 +9,39 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 
 from rlx.api.demo import variables
+from rlx.cli.frame.app import command_line
 from rlx.cli.frame.commands import expanded
 from tests.cli.support import rlx
 from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY
-from tests.website.pages import CHINESE, ENGLISH, PAIRS, commands, console, quoted
+from tests.website.pages import CHINESE, ENGLISH, FOR_USERS, PAIRS, commands, console, mentioned, quoted, typed
+from tests.website.parse_commands import fault_of
 
 pytestmark = pytest.mark.slow
 
 SHOWN = [name for name in PAIRS if console(ENGLISH[name])]
+GROUPS_OF_COMMANDS = {name.split()[0] for name in LEAVES if " " in name}
 SCRIPT = "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.total_epochs=2\n"
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_the_program_understands_each_command(name: str) -> None:
-    for command in commands(ENGLISH[name]):
-        words = shlex.split(command)[1:]
-        if words in (["--version"], ["hosts"]):
-            continue
-        words = expanded(words)
-        own = next(own for own in (" ".join(words[:2]), words[0]) if own in LEAVES)
-        LEAVES[own].make_context(own, words[len(own.split()) :])
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.stem)
+def test_the_program_understands_each_command(page: Path) -> None:
+    """tests/test_packaging.py asks the installed program, too."""
+    top = typer.main.get_command(command_line())
+    assert {line: fault for line in typed(page) if (fault := fault_of(line, top))} == {}
+
+
+@pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.stem)
+def test_a_command_that_a_sentence_names_has_the_options_that_it_names(page: Path) -> None:
+    for command in mentioned(page):
+        words = expanded(re.split(r"[;,(]", command)[0].replace("'", " ").split()[1:])
+        own = next((own for own in (" ".join(words[:2]), words[0]) if own in LEAVES), None)
+        assert own or words[0] in GROUPS_OF_COMMANDS, command
+        options = {option for param in LEAVES[own].params for option in param.opts} if own else set()
+        assert {word for word in words if re.match(r"--?[a-z]", word)} <= {*options, "--help"} or not own, command
 
 
 @pytest.mark.parametrize("name", PAIRS)
