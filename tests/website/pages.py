@@ -57,7 +57,7 @@ def quoted(page: Path) -> list[str]:
 def typed(page: Path) -> list[str]:
     """Return the command lines of rlx in the code blocks of a page; of a synopsis the first choice of each option."""
     blocks = "\n".join(code or indented for code, indented in _BLOCK.findall(text(page)))
-    found = []
+    found: list[str] = []
     for line in blocks.replace("\\\n", " ").splitlines():
         line = re.sub(r"\s+#.*$", "", line.strip().removeprefix("$ ").replace("~/rlx/bin/rlx", "rlx"))
         line = re.sub(r"(\[[^|\]]*)\|[^\]]*\]", r"\1", line).replace("[", "").replace("]", "")
