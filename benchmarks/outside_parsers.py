@@ -630,7 +630,7 @@ PARSERS = {
         Parser("installations", ("rlx/hosts/installations.py",), _installation_seeds, _installation),
         Parser(
             "configurations of verl",
-            (*_YAML, "rlx/backends/verl/config_folder.py", "rlx/backends/verl/yaml_keys.py"),
+            (*_YAML, "rlx/backends/verl/config_folder.py", "rlx/backends/verl/config_folder.py"),
             lambda: _files(*_CONFIGS),
             _config,
         ),

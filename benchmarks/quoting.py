@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from rlx.backends.shared.hydra_values import hydra_value
+from rlx.backends.shared.overrides import hydra_value
 from rlx.hosts import transport_for
 from rlx.model import Cmd, Place
 from rlx.runs.launching.shipment import env_file

@@ -13,7 +13,7 @@ from rlx.model import Finding, Severity
 from rlx.secret_text import is_secret, names_secret
 
 if TYPE_CHECKING:
-    from rlx.backends.shared.users_keys import KeysPart, Rendered, UsersLaunch
+    from rlx.backends.shared.users_launches import KeysPart, Rendered, UsersLaunch
     from rlx.recipe import ResolvedRecipe
 
 OVERRIDES = "overrides"
@@ -82,7 +82,7 @@ def recipe_from_keys(
     folder on the host that it starts in, `secrets` are names of further secret variables. Raises UsageError for a
     program that no recipe starts.
     """
-    from rlx.backends.shared.users_keys import UsersLaunch
+    from rlx.backends.shared.users_launches import UsersLaunch
 
     part = keys_part(program)
     pairs = tuple(keys.items() if isinstance(keys, Mapping) else keys)
@@ -171,7 +171,7 @@ def _with_overrides(
     document: dict[str, Any], part: KeysPart, keys: Mapping[str, object], unknown: Collection[str]
 ) -> dict[str, Any]:
     """Hand on as it is each key that the recipe renders otherwise, or not at all."""
-    from rlx.backends.shared.users_keys import same
+    from rlx.backends.shared.users_launches import same
 
     rendered = part.rendered(_resolved(document))
     overrides = {}
@@ -200,7 +200,7 @@ def _fates(
     launch: UsersLaunch,
     unknown: Collection[str],
 ) -> Iterable[KeyFate]:
-    from rlx.backends.shared.users_keys import CONFIG_NAME, same
+    from rlx.backends.shared.users_launches import CONFIG_NAME, same
 
     rendered = part.rendered(_resolved(document))
     last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}

@@ -15,7 +15,7 @@ from rlx.backends.registry import parts
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.backends.shared.users_keys import KeysPart
+    from rlx.backends.shared.users_launches import KeysPart
 
 _MOST_BYTES = 4 << 20
 _CONFIGURATIONS = (".yaml", ".yml")

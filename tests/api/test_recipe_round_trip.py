@@ -10,7 +10,7 @@ from rlx.api.imported_recipe import UNKNOWN
 from rlx.api.recipe_from import CONTROL, recipe_from
 from rlx.backends.protocol import load_backend
 from rlx.backends.registry import optional_part
-from rlx.backends.shared.users_keys import same
+from rlx.backends.shared.users_launches import same
 from rlx.errors import UsageError
 from rlx.model import Site
 from rlx.recipe import bundled_recipes, load_recipe

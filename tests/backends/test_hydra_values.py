@@ -9,7 +9,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlx.backends.shared.hydra_values import hydra_value, refuse_interpolation
+from rlx.backends.shared.overrides import hydra_value, refuse_interpolation
 from rlx.errors import UsageError
 
 PARSER = OverridesParser.create()

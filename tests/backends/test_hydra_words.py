@@ -6,7 +6,7 @@ import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hypothesis import given, settings
 
-from rlx.backends.shared.hydra_values import hydra_value
+from rlx.backends.shared.overrides import hydra_value
 from rlx.yaml_reader.hydra import bare_key, bare_leaves, read_value, read_word
 from tests.backends.test_hydra_values import VALUES, plain
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
-from rlx.backends.verl.renames import find_rename
+from rlx.backends.verl.keys import find_rename
 from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS
 
@@ -61,7 +61,7 @@ def test_sections_are_known_and_parts_of_words_are_not() -> None:
 
 
 def test_each_rename_leads_to_a_key_of_some_version() -> None:
-    from rlx.backends.verl.renames import _rows
+    from rlx.backends.verl.keys import _rows
 
     tables = [find_table(version, trainer) for version in VERSIONS for trainer in TRAINERS]
     for row in _rows()["names"]:

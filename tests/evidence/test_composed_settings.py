@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 import rlx as package
-from rlx.backends.shared.hydra_values import hydra_value
+from rlx.backends.shared.overrides import hydra_value
 from rlx.evidence import Evidence, judge
 from rlx.evidence.charges.composed_settings import setting_mismatches
 from rlx.model import RunState, to_jsonable

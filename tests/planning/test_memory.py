@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.backends.verl.levers import what_fits
+from rlx.backends.verl.rules.memory import what_fits
 from rlx.cli.frame.app import command_line
 from rlx.planning.memory import GIB, Count, Device, Estimate, Job, Offload, Phase, Recompute, Rollout, Split, estimate
 from rlx.planning.memory.activations import Span, kept_a_token

@@ -6,19 +6,27 @@ What would fail although it can be written is the rules' (rlx/planning/rules/min
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.expectations import expectations
-from rlx.backends.mindspeed_rl.found import found_findings, table_of
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_key_source
-from rlx.backends.mindspeed_rl.sections import Override, Rendering, leaves, own_overrides, rendered, settings_of
-from rlx.backends.mindspeed_rl.sections.base import LOAD, MODEL
+from rlx.backends.mindspeed_rl.sections import (
+    LOAD,
+    MODEL,
+    MindSpeedRlRendering,
+    Override,
+    leaves,
+    own_overrides,
+    rendered,
+    settings_of,
+)
+from rlx.backends.shared.rendering import KeyTable
 from rlx.errors import UsageError
 from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
-    from rlx.backends.shared.key_table import KeyTable
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Backend as BackendSection
 
@@ -35,19 +43,19 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Rendering:
+def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> MindSpeedRlRendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
     backend = resolved.recipe.backend
     table = (found and table_of(found)) or _listed_table(backend)
     # What an installed package says of its version is 2.1.0 for every one of them.
-    return Rendering(resolved, resolved.recipe, table, backend.version)
+    return MindSpeedRlRendering(resolved, resolved.recipe, table, backend.version)
 
 
 def _listed_table(backend: BackendSection) -> KeyTable:
     return read_key_source(Path(backend.key_source)) if backend.key_source else find_table(backend.version)
 
 
-def _unnamed(rendering: Rendering) -> Iterator[Finding]:
+def _unnamed(rendering: MindSpeedRlRendering) -> Iterator[Finding]:
     """Find settings that no default can be right for."""
     recipe = rendering.recipe
     if rendering.model_name is None:
@@ -60,7 +68,7 @@ def _unnamed(rendering: Rendering) -> Iterator[Finding]:
         yield Finding("RLX025", Severity.ERROR, message, fix, _origin(rendering, "model.path"))
 
 
-def _own_keys(rendering: Rendering) -> Iterator[Finding]:
+def _own_keys(rendering: MindSpeedRlRendering) -> Iterator[Finding]:
     """Check the recipe's own `overrides`; another prefix adds no key here: the classes take what they know."""
     written = {setting.key: setting.source for setting in leaves(rendered(rendering))}
     for setting in leaves(own_overrides(rendering)):
@@ -73,7 +81,7 @@ def _own_keys(rendering: Rendering) -> Iterator[Finding]:
             yield Finding("RLX013", Severity.NOTE, message)
 
 
-def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
+def _rendered_keys(rendering: MindSpeedRlRendering) -> Iterator[Finding]:
     """Check the keys that rlx writes, because a release may lack a feature."""
     known = {setting.key for setting in own_overrides(rendering)}
     for setting in leaves(rendered(rendering)):
@@ -82,17 +90,48 @@ def _rendered_keys(rendering: Rendering) -> Iterator[Finding]:
             yield _unknown(rendering, setting, fix)
 
 
-def _length(rendering: Rendering) -> Iterator[Finding]:
+def _length(rendering: MindSpeedRlRendering) -> Iterator[Finding]:
     try:
         expectations(rendering, settings_of(rendering))
     except UsageError as problem:
         yield Finding("RLX015", Severity.ERROR, problem.message, problem.hint)
 
 
-def _unknown(rendering: Rendering, setting: Override, fix: str) -> Finding:
+def _unknown(rendering: MindSpeedRlRendering, setting: Override, fix: str) -> Finding:
     message = f"{setting.source}: MindSpeed-RL {rendering.table.version} has no key {setting.key}"
     return Finding("RLX010", Severity.ERROR, message, fix, _origin(rendering, setting.source))
 
 
-def _origin(rendering: Rendering, key: str) -> str:
+def _origin(rendering: MindSpeedRlRendering, key: str) -> str:
     return rendering.resolved.origins.get(key, "")
+
+
+def table_of(found: Installation) -> KeyTable | None:
+    """The keys that its classes take; None if they could not be read."""
+    table = _read(found)
+    return table if isinstance(table, KeyTable) else None
+
+
+def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
+    """Report where the host says something else than the recipe, or nothing."""
+    if found.missing:
+        fix = "check host and container, and that backend.workdir is a checkout of MindSpeed-RL"
+        yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)
+    elif isinstance(known := _read(found), str):
+        said = resolved.recipe.backend.version
+        message = f"{found.where}: {known}; keys are checked against rlx's own list for MindSpeed-RL {said} only"
+        yield Finding("RLX404", Severity.WARNING, message, "a misspelt key may show only after the start")
+
+
+def _read(found: Installation) -> KeyTable | str:
+    """The table, or why there is none."""
+    return _read_folder(found.folder, found.where) if found.folder else found.problem
+
+
+# The folder is named by the digest of its content, so it never changes.
+@cache
+def _read_folder(folder: Path, where: str) -> KeyTable | str:
+    try:
+        return read_key_source(folder, f"on {where}")
+    except UsageError as problem:
+        return problem.message

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from rlx.backends.mindspeed_rl.noise import schedule
-from rlx.backends.mindspeed_rl.sections import Rendering
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rlx.backends.mindspeed_rl.sections import MindSpeedRlRendering, epoch_iterations
 from rlx.backends.shared.assembly import MOST_STEPS
-from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings, processes_of
+from rlx.backends.shared.payload_files import modules
+from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.errors import UsageError
-from rlx.model import Expectations
+from rlx.plan import Expectations, Link, NoiseProcess, NoiseSchedule, PlannedFile
+from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.resources import payload_folder
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
 
 # As compute_utils.py names the score of each trainer's samples, the weighted sum of all verifiers.
 _SCORES = {"grpo": "grpo/score/mean", "dapo": "dapo/score/mean", "ppo": "critic/score/mean"}
 _ITERATIONS = "megatron_training.train_iters"
+HOOK = "rlx_mindspeed_rl_hook"  # the payload's modules begin with it
+_TP = "generate_config.infer_tensor_parallel_size"
+# It logs no distance between rollout and actor, and does not validate in training: no noise is felt, none lifted.
+_LINKS = (Link.ASKED, Link.REACHED, Link.DRAWN, Link.TRAINED_ON)
 
 
-def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
+def expectations(rendering: MindSpeedRlRendering, settings: EffectiveSettings) -> Expectations:
     """The metric is a reward of the training. Raises UsageError for a number of iterations that is none."""
-    total = _total(settings)
+    total = _total_iterations(settings)
     return Expectations(
         total_steps=total,
         validation_steps=(),
@@ -30,7 +43,7 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
     )
 
 
-def _total(settings: EffectiveSettings) -> int:
+def _total_iterations(settings: EffectiveSettings) -> int:
     total = settings.get(_ITERATIONS)
     if total is None:
         raise UsageError(
@@ -51,8 +64,31 @@ def _total(settings: EffectiveSettings) -> int:
     return total
 
 
-def _metric(rendering: Rendering) -> str:
+def _metric(rendering: MindSpeedRlRendering) -> str:
     said, verifiers = rendering.recipe.eval.metric, rendering.verifiers
     if said != "auto":
         return said
     return f"{verifiers[0]}_rewards/mean" if len(verifiers) == 1 else _SCORES.get(rendering.kind, "")
+
+
+def schedule(recipe: Recipe, settings: EffectiveSettings, iterations: int) -> NoiseSchedule | None:
+    """Schedule the noise; None for an arm without. Raises UsageError where an epoch's rows are needed and not known."""
+    return payload_schedule(recipe, iterations, epoch_iterations(recipe), _LINKS, _processes(recipe, settings))
+
+
+def _processes(recipe: Recipe, settings: EffectiveSettings) -> tuple[NoiseProcess, ...]:
+    """Every NPU has a worker that trains and generates; neighbours hold one model of the engine."""
+    tp, per_node = settings.get(_TP), recipe.layout.devices_per_node
+    if type(tp) is not int or tp < 1:
+        return ()
+    return processes_of(recipe.layout.nodes * per_node, per_node, tp)
+
+
+def noise_files(recipe: Recipe, noise: NoiseSchedule | None) -> Iterator[PlannedFile]:
+    """mindspeed_rl_env.py finds them and gives them to the workers; a control has none."""
+    if noise is None or recipe.aqn is None:
+        return
+    settings = payload_settings(recipe, recipe.aqn, len(noise.sigmas), epoch_iterations(recipe))
+    yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)
+    yield from modules(NOISE)
+    yield from modules(HOOK, payload_folder("mindspeed_rl"))

@@ -12,8 +12,7 @@ import json
 import sys
 from pathlib import Path
 
-from rlx.backends.mindspeed_rl.config_classes import read_config_classes
-from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER
+from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER, read_config_classes
 
 
 def generate(version: str, folder: Path) -> Path:

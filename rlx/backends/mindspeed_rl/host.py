@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.data import packed_files
-from rlx.backends.mindspeed_rl.sections.base import LOAD
+from rlx.backends.mindspeed_rl.sections import LOAD
 from rlx.errors import UsageError
 from rlx.planning.wanted import BackendHost, DataFile, Flaw, Wanted
 
@@ -43,8 +43,8 @@ def _packed(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
 
 
 def _cpus(resolved: ResolvedRecipe) -> int:
-    from rlx.backends.mindspeed_rl.effective import settings
-    from rlx.backends.mindspeed_rl.script import needed_cpus
+    from rlx.backends.mindspeed_rl.backend import settings
+    from rlx.backends.mindspeed_rl.planner import needed_cpus
 
     recipe = resolved.recipe
     try:

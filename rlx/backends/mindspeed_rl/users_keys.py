@@ -8,13 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.keys import SHARED, find_table, is_known, shipped_versions
-from rlx.backends.mindspeed_rl.models import SHIPPED, architecture
-from rlx.backends.mindspeed_rl.sections import chosen
-from rlx.backends.mindspeed_rl.sections.base import HYDRA_DIR, MODEL
-from rlx.backends.mindspeed_rl.sections.generate import SAMPLING
-from rlx.backends.mindspeed_rl.sections.megatron import ALL_LINEAR
-from rlx.backends.shared.effective import EffectiveSettings
-from rlx.backends.shared.users_keys import (
+from rlx.backends.mindspeed_rl.sections import ALL_LINEAR, HYDRA_DIR, MODEL, SAMPLING, SHIPPED, architecture, chosen
+from rlx.backends.shared.rendering import EffectiveSettings
+from rlx.backends.shared.users_launches import (
     ABSENT,
     RecipeField,
     Rendered,
@@ -111,7 +107,7 @@ def bare(key: str) -> str:
 
 def values(launch: UsersLaunch) -> Mapping[str, object]:
     """The recipe's values, of which each is MindSpeed-RL's own default where the launch says nothing."""
-    version = launch.version or _version(launch)
+    version = launch.version or _newest_version(launch)
     settings = _settings(launch, version)
     found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "mindspeed-rl", "backend.version": version, "backend.engine": "megatron"}
@@ -124,7 +120,7 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
 
 def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
     launch = UsersLaunch("", keys)
-    version = _version(launch)
+    version = _newest_version(launch)
     defaults = EffectiveSettings(version, {**keys, **find_table(version).defaults}, {}, {})
     return {key: value for key, value in keys.items() if not same(value, defaults.get(bare(key)))}
 
@@ -142,7 +138,7 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
     return found
 
 
-def _version(launch: UsersLaunch) -> str:
+def _newest_version(launch: UsersLaunch) -> str:
     """The newest version that knows the most of the keys."""
     return max(reversed(shipped_versions()), key=lambda version: _known(launch, version))
 

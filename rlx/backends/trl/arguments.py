@@ -6,18 +6,26 @@ Source of what they mean: trl 1.16.0, trainer/grpo_config.py and grpo_trainer.py
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.shared.overrides import Override
+from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.rendering import Rendering as Rendering
-from rlx.backends.trl.correction import correction_arguments
-from rlx.backends.trl.length import steps
+from rlx.backends.shared.vllm_cpu import KV_CACHE_BYTES
+from rlx.errors import UsageError
+from rlx.plan import Correction
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 _NEVER = "no"
+_KEY = "vllm_importance_sampling"
+_IS_ON, _MODE, _MOST = f"{_KEY}_correction", f"{_KEY}_mode", f"{_KEY}_clip_max"
+KEYS = (_IS_ON, _MODE, _MOST, f"{_KEY}_clip_min", f"{_KEY}_cap")
+_PLACE = "algorithm.correction"
+# vLLM's own 128 on a CPU are more than a prompt of a small task has, and its prefix cache keeps whole blocks only.
+_BLOCK_TOKENS = 32
 
 
 def rendered(recipe: Recipe) -> tuple[Override, ...]:
@@ -118,3 +126,58 @@ def _records(recipe: Recipe) -> Iterator[Override]:
     if recipe.track is not None:
         yield Override("project", recipe.track.project or recipe.name, "track.project")
     yield Override("disable_tqdm", True, "name")
+
+
+def correction_arguments(recipe: Recipe) -> Iterator[Override]:
+    """Importance weights that are cut, or none. Anything else is refused by rule (RLX174)."""
+    correction = recipe.algorithm.correction
+    weights = correction.weights if correction else None
+    yield Override(_IS_ON, weights is not None, _PLACE)
+    if correction and weights:
+        yield Override(_MODE, f"{weights}_truncate", f"{_PLACE}.weights")
+        yield Override(_MOST, correction.weights_threshold, f"{_PLACE}.weights_threshold")
+
+
+def correction_of(settings: EffectiveSettings) -> Correction | None:
+    """Promise what TRL applies; None where it trains on all samples alike."""
+    if settings.get("use_vllm") is not True or settings.get(_IS_ON) is not True:
+        return None
+    kind = str(settings.get(_MODE)).partition("_")[0]
+    return Correction(weights=f"{kind} {settings.get(_MOST)}")
+
+
+def epoch_steps(recipe: Recipe) -> int | None:
+    """Count whole batches in the rows; None where the recipe does not say how many rows there are.
+
+    Source: trl 1.16.0, trainer/utils.py, RepeatSampler drops the last, incomplete batch of an epoch.
+    """
+    rows = recipe.data.train_rows
+    return None if rows is None else rows // recipe.train.batch_size
+
+
+def steps(recipe: Recipe) -> int:
+    """`train.steps`, else whole batches in all epochs; data is repeated for as many steps as asked.
+
+    Raises UsageError where the recipe says neither, and for more steps than a plan lists.
+    """
+    in_epoch = epoch_steps(recipe)
+    total = recipe.train.steps or (in_epoch and in_epoch * recipe.train.epochs)
+    if not total:
+        raise UsageError(
+            "train.steps: TRL must be told how many steps it is to take",
+            "write train.steps, or data.train_rows of at least train.batch_size",
+        )
+    if total > MOST_STEPS:
+        raise UsageError(
+            f"the run would have {total:,} steps, and a plan lists each up to {MOST_STEPS:,}",
+            "lower train.steps or train.epochs",
+        )
+    return total
+
+
+def engine_arguments(recipe: Recipe) -> dict[str, Any]:
+    """The dtype on any device: vLLM makes bfloat16 of float32 checkpoints, and the actor would stay float32."""
+    arguments: dict[str, Any] = {"dtype": recipe.model.dtype, "enforce_eager": recipe.rollout.enforce_eager}
+    if recipe.layout.device == "cpu":
+        arguments |= {"kv_cache_memory_bytes": KV_CACHE_BYTES, "block_size": _BLOCK_TOKENS}
+    return arguments

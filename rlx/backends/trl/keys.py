@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from rlx.backends.shared.key_table import KeyTable
+from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.trl.generate_keys import KEYS_FOLDER
 from rlx.errors import UsageError
 

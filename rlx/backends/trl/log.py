@@ -6,27 +6,34 @@ are TRL's own but for `rollout/*` and those of validations.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from rlx.backends.trl.setting_traces import TRACES, modes, planned_settings
-from rlx.evidence.log_grammar import (
-    DataRows,
-    LineForm,
-    LineSays,
-    LogGrammar,
-    Resumed,
-    Role,
-    StepMetrics,
-    TotalSteps,
-)
+from rlx.evidence.learning_rates import Schedule, constant, cosine, linear, rate_reading
+from rlx.evidence.log_grammar import DataRows, LineForm, LineSays, LogGrammar, Resumed, Role, StepMetrics, TotalSteps
+from rlx.evidence.modes import ALL_MODES, Mode, setting
 from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import Progress
+from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
+from rlx.evidence.verdict import at_steps
+from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
 _STEP = re.compile(r"rlx: TRL step (\d{1,12}) of (\d{1,12}) \| ")
 _TOTAL = re.compile(r"rlx: TRL trains (\d{1,12}) steps")
 _ROWS = re.compile(r"rlx: TRL reads (\d{1,12}) rows to train on, (\d{1,12}) to validate on")
 _RESUMED = re.compile(r"rlx: TRL goes on from the checkpoint of step (\d{1,12})")
+_LEARNING_RATE, _KL, _LONGEST = "learning_rate", "kl", "completions/max_length"
+_SAME_NAMES = {
+    "learning_rate": "train.lr",
+    "num_generations": "rollout.n",
+    "temperature": "rollout.temperature",
+    "top_p": "rollout.top_p",
+    "max_completion_length": "data.max_response_tokens",
+    "seed": "seed",
+}
+"""Arguments of GRPOConfig that are keys of the recipe as they stand there."""
 
 
 def _read_line(line: str) -> Iterator[LineSays]:
@@ -44,6 +51,80 @@ def _read_line(line: str) -> Iterator[LineSays]:
         yield Resumed(int(match[1]))
 
 
+def planned_settings(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Yield the arguments of GRPOConfig that follow from the recipe; later ones count."""
+    for argument, key in _SAME_NAMES.items():
+        if (value := setting(recipe, key)) is not None:
+            yield argument, value
+    yield "lr_scheduler_type", "constant"
+    yield "beta", setting(recipe, "algorithm.kl.coef") or 0.0
+    for argument, value in bare_leaves(recipe.get("overrides") or {}).items():
+        if value is not REMOVED:
+            yield argument, value
+
+
+def modes(configuration: Mapping[str, Any]) -> Iterator[Mode]:
+    """Yield the modes that are on: TRL's trainer takes one step off policy where it generates for several."""
+    generated, accumulated = (
+        setting(configuration, key) for key in ("steps_per_generation", "gradient_accumulation_steps")
+    )
+    iterations = setting(configuration, "num_iterations")
+    if (isinstance(iterations, int) and iterations > 1) or (generated and accumulated and generated != accumulated):
+        yield Mode.OFF_POLICY
+
+
+def _rate(given: TraceInput) -> Reading:
+    return rate_reading(given, _LEARNING_RATE, given.number("learning_rate"), _schedule(given))
+
+
+def _schedule(given: TraceInput) -> Schedule | None:
+    style, total = given.value("lr_scheduler_type"), given.total_steps
+    steps, ratio = given.number("warmup_steps") or 0.0, given.number("warmup_ratio") or 0.0
+    # From transformers 5 on, warmup_steps below 1 is a share.
+    share = ratio or (steps if 0 < steps < 1 else 0.0)
+    warm_up = math.ceil(share * total) if share else int(steps)
+    is_planned = not {"warmup_steps", "warmup_ratio"}.isdisjoint(given.setup.planned)
+    if style == "constant":
+        return constant()
+    if style == "constant_with_warmup":
+        return constant(warm_up, is_planned=is_planned)
+    if style == "linear" and total:
+        return linear(total, warm_up, is_planned=is_planned)
+    if style == "cosine" and total and not given.value("lr_scheduler_kwargs"):
+        return cosine(total, warm_up, is_planned=is_planned)
+    return None
+
+
+def _kl(given: TraceInput) -> Reading:
+    beta, logged = given.number("beta"), given.series(_KL)
+    if beta is None or not given.has_trained:
+        return COMPOSED_ONLY
+    if not beta:
+        if logged:
+            return Reading(Shown.CONTRADICTED, f"{_KL} is logged at {at_steps(logged)}, and beta is 0", min(logged))
+        return Reading(Shown.SHOWN, f"no {_KL}")
+    return (
+        Reading(Shown.SHOWN, f"{_KL} at {len(logged)} steps")
+        if logged
+        else Reading(Shown.SILENT, f"{_KL} is not logged")
+    )
+
+
+def _longest(given: TraceInput) -> Reading:
+    bound, logged = given.number("max_completion_length"), given.series(_LONGEST)
+    longer = [step for step, value in logged.items() if bound is not None and value > bound]
+    if longer:
+        words = f"{_LONGEST} is {logged[longer[0]]:g} at {at_steps(longer)}, and max_completion_length is {bound:g}"
+        return Reading(Shown.CONTRADICTED, words, longer[0])
+    return Reading(Shown.SHOWN, f"{_LONGEST} reaches it") if logged and max(logged.values()) == bound else COMPOSED_ONLY
+
+
+TRACES = (
+    Trace(("train.lr", "overrides.lr_scheduler_type", "overrides.warmup_steps"), _LEARNING_RATE, _rate, ALL_MODES),
+    Trace(("algorithm.kl", "overrides.beta"), _KL, _kl, ALL_MODES),
+    Trace(("data.max_response_tokens",), _LONGEST, _longest, ALL_MODES - {Mode.MULTI_TURN}),
+    *RECORDED,
+)
 GRAMMAR = LogGrammar(
     title="TRL",
     rules="trl 1",

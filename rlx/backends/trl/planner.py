@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from rlx.backends.shared import vllm_cpu
 from rlx.backends.shared.assembly import Launch, launch_plan
-from rlx.backends.shared.payload_files import modules, program
+from rlx.backends.shared.payload_files import modules, program, weight_files
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files, training_outputs
-from rlx.backends.shared.weights import weight_files
-from rlx.backends.trl.arguments import Rendering, chosen, settings_of
+from rlx.backends.shared.shell import Quoted, render_template
+from rlx.backends.shared.tracking import track_variables
+from rlx.backends.trl.arguments import Rendering, chosen, engine_arguments, settings_of
 from rlx.backends.trl.checks import rendering_of
-from rlx.backends.trl.engine_arguments import engine_arguments
-from rlx.backends.trl.expectations import expectations
-from rlx.backends.trl.noise import noise_files
-from rlx.backends.trl.script import Script, render
+from rlx.backends.trl.expectations import expectations, noise_files
 from rlx.errors import UsageError
 from rlx.model import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.model.run_dir import PAYLOAD_DIR
@@ -29,13 +29,21 @@ if TYPE_CHECKING:
 PROGRAM = "rlx_trl_train.py"
 _PAYLOAD = "rlx_trl"  # the payload's modules begin with it
 _ORDER, _ROWS = "trl.json", "data_rows.py"
+# Nothing is looked up in a network, and one thread a process: results then depend on no machine's number of cores.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+}
 
 
 def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
     """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     rendering = rendering_of(resolved)
     promised = expectations(rendering, settings_of(rendering))
-    script = Script.of(resolved, site)
+    script = TrlScript.of(resolved, site)
     launch = Launch(
         version=rendering.version,
         command=(script.python, "-u", f"{PAYLOAD_DIR}/{PROGRAM}"),
@@ -97,3 +105,57 @@ def _reward(recipe: Recipe) -> dict[str, Any]:
     if not isinstance(reward, FunctionReward):
         raise UsageError("reward: TRL has no rewards by name", "give reward: {path, function}")
     return {"file": Path(reward.path).name, "function": reward.function, "kwargs": reward.kwargs}
+
+
+@dataclass(frozen=True, slots=True)
+class TrlScript:
+    """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
+
+    `post`: after a training that ended with 0 its last checkpoint is evaluated.
+    """
+
+    title: str
+    device: str
+    python: str
+    workdir: str | None
+    model: str
+    data_files: Sequence[str]
+    env: Mapping[str, str]
+    path_prefix: Sequence[str]
+    setup: Sequence[str]
+    nodes: int
+    post: bool = False
+    track: Sequence[tuple[str, Quoted | None]] = ()
+
+    @classmethod
+    def of(cls, resolved: ResolvedRecipe, site: Site) -> TrlScript:
+        recipe, arm = resolved.recipe, resolved.arm
+        return cls(
+            title=f"{recipe.name}, arm {arm}, seed {recipe.seed}",
+            device=recipe.layout.device,
+            python=recipe.backend.python,
+            workdir=recipe.backend.workdir,
+            model=recipe.model.path,
+            data_files=(recipe.data.train, recipe.data.val, *([recipe.eval.post.rows] if recipe.eval.post else ())),
+            env={**site.env, **_ENVIRONMENT, **_of_vllm(recipe), **recipe.env},
+            path_prefix=site.path_prefix,
+            setup=site.setup,
+            nodes=recipe.layout.nodes,
+            post=recipe.eval.post is not None,
+            track=track_variables(resolved),
+        )
+
+
+def _of_vllm(recipe: Recipe) -> dict[str, str]:
+    """In one process, where the noise and TRL's own weight sync find its model."""
+    if recipe.rollout.engine != "vllm":
+        return {}
+    return {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+        **(vllm_cpu.ENVIRONMENT if recipe.layout.device == "cpu" else {}),
+    }
+
+
+def render(script: TrlScript) -> str:
+    """The text of launch.sh."""
+    return render_template("trl.sh.j2", script)

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from rlx.backends.verl.search_path import START, searched_folders
-from rlx.backends.verl.yaml_keys import HINT, flat, read_key_file, read_yaml
 from rlx.errors import UsageError
-from rlx.local_files import read_bytes
-from rlx.yaml_reader.hydra import MOST_BYTES
+from rlx.local_files import read_bytes, read_text
+from rlx.yaml_reader.hydra import MOST_BYTES, read_hydra
+from rlx.yaml_reader.reader import YamlError
 
 _MOST_INCLUDES = 2_000
 _MOST_TOGETHER = 16 << 20
@@ -25,10 +25,14 @@ _OF_HYDRA = ("defaults", "hydra")
 _HEADER = re.compile(r"\s*#\s*@")
 _PACKAGE_HEADER = re.compile(r"\s*#\s*@package\s+(\S+)")
 _CHOICE_OF_GROUP = re.compile(r"\$\{([\w/]+)\}")
-
 Package = tuple[str, ...]
-
 _PLACES = ("verl/trainer/config", "trainer/config", "recipe/dapo/config", "dapo/config")
+START = "_start"
+"""Beside a host's copy of verl's own configuration: that of the program which starts (rlx/payload/config_tree.py)."""
+_OWN = PurePosixPath("verl/trainer/config")
+_MOST_FOLDERS, _MOST_PARENTS = 16, 8
+_MOST_KEYS = 100_000
+HINT = "a verl configuration folder holds _generated_ppo_trainer.yaml"
 
 
 def read_config_folder(folder: Path, trainer: str, config_name: str | None = None) -> dict[str, Any]:
@@ -195,3 +199,87 @@ def _within(folder: PurePosixPath, written: str) -> PurePosixPath:
 
 def _relative(written: PurePosixPath) -> Package:
     return tuple(part for part in written.parts if part not in ("/", ".", ".."))
+
+
+def searched_folders(folder: Path, document: Mapping[str, Any]) -> tuple[Path, ...]:
+    """Those that are there, in their order. A path from the root, or one that climbs, is of a host: it is left out."""
+    hydra = document.get("hydra")
+    written = hydra.get("searchpath") if isinstance(hydra, dict) else None
+    entries = written[:_MOST_FOLDERS] if isinstance(written, list) else []
+    found = (_find(folder, _relative_path(entry)) for entry in entries if isinstance(entry, str))
+    return tuple(place for place in found if place is not None)
+
+
+def _relative_path(entry: str) -> PurePosixPath | None:
+    scheme, mark, rest = entry.partition("://")
+    text = entry if not mark else rest.replace(".", "/") if scheme == "pkg" else rest if scheme == "file" else ""
+    path = PurePosixPath(text)
+    return None if not text or path.is_absolute() or ".." in path.parts or "$" in text else path
+
+
+def _find(folder: Path, path: PurePosixPath | None) -> Path | None:
+    if path is None:
+        return None
+    if folder.name == START and path == _OWN:
+        return folder.parent
+    return next(filter(_is_folder, _candidates(folder.absolute(), path)), None)
+
+
+def _candidates(folder: Path, path: PurePosixPath) -> Iterator[Path]:
+    return (place / path for place in (folder, *folder.parents)[:_MOST_PARENTS])
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        return False
+
+
+def read_key_file(path: Path) -> dict[str, Any]:
+    """Key → default of one YAML file, flat or nested."""
+    return dict(_keys_in(_text_of(path), path))
+
+
+@lru_cache(maxsize=16)
+def _keys_in(text: str, path: Path) -> Mapping[str, Any]:
+    """What a text says stays: one plan asks for the keys of its file several times, and reading them is slow."""
+    return flat(_mapping_in(text, path), path)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
+    return _mapping_in(_text_of(path), path)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return read_text(path, MOST_BYTES)
+    except OSError as problem:
+        raise UsageError(f"{path}: {problem.strerror}", HINT) from None
+
+
+def _mapping_in(text: str, path: Path) -> dict[str, Any]:
+    try:
+        document = read_hydra(text)
+    except YamlError as error:
+        raise UsageError(f"{path}:{error.problems[0]}", HINT) from None
+    if not isinstance(document, dict):
+        raise UsageError(f"{path} holds no mapping of configuration keys")
+    return document
+
+
+def flat(tree: Mapping[str, Any], where: Path) -> dict[str, Any]:
+    """Leaves by dotted key. Raises UsageError for more than a back-end can have: files may name each other."""
+    leaves = dict(_leaves(tree, ""))
+    if len(leaves) > _MOST_KEYS:
+        raise UsageError(f"{where}: more than {_MOST_KEYS:,} keys")
+    return leaves
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

@@ -5,7 +5,7 @@ Source: `fit` of verl 0.6.1 to 0.9.1. Training steps are counted from 1; step 0 
 
 from __future__ import annotations
 
-from rlx.backends.verl.correction import correction_of
+from rlx.backends.verl.key_names import correction_of
 from rlx.backends.verl.noise import noise_schedule, watch
 from rlx.backends.verl.overrides import Override, Rendering
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY

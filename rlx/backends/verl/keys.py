@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from rlx.backends.shared.key_table import KeyTable
-from rlx.backends.verl.config_folder import read_config_folder
-from rlx.backends.verl.yaml_keys import read_key_file
+from rlx.backends.shared.rendering import KeyTable
+from rlx.backends.verl.config_folder import read_config_folder, read_key_file
 from rlx.errors import UsageError
 from rlx.local_files import is_folder
 
 KEYS_FOLDER = Path(__file__).parent / "keys"
 _UNFINISHED = re.compile(r"\d\.?(a|b|rc|dev)\d*")
 TRAINERS = ("ppo_trainer", "ppo_megatron_trainer")
+_FILE = Path(__file__).parent / "renames.json"
 
 
 def shipped_versions() -> tuple[str, ...]:
@@ -66,3 +69,43 @@ def release(version: str) -> tuple[int, ...]:
 def numbers(version: str) -> tuple[int, ...]:
     """Read up to three numbers: of `v0.7.1+aqn`, 0, 7 and 1."""
     return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """The name that this version reads, and whether it still reads the one that was written."""
+
+    new: str
+    ignored: bool
+
+
+def find_rename(key: str, table: KeyTable, version: str) -> Rename | None:
+    """The name of `key` in this version, if it is another one."""
+    for row in _rows()["names"]:
+        if (written := _name_in(row["names"], key)) is None:
+            continue
+        suffix = key[len(written) :]
+        known = [name + suffix for name in row["names"] if name + suffix in table]
+        if known and known[-1] != key:
+            return Rename(known[-1], key not in table or _reached(version, row.get("ignored_from")))
+    return None
+
+
+def removed_value(key: str, value: object, version: str) -> str | None:
+    """Say what to do instead, if this version no longer takes `value` for `key`."""
+    rows = (row for row in _rows()["removed_values"] if (row["key"], row["value"]) == (key, value))
+    return next((row["fix"] for row in rows if _reached(version, row["from"])), None)
+
+
+@cache
+def _rows() -> Mapping[str, Any]:
+    rows: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
+    return rows
+
+
+def _name_in(names: Sequence[str], key: str) -> str | None:
+    return next((name for name in names if key == name or key.startswith(f"{name}.")), None)
+
+
+def _reached(version: str, start: str | None) -> bool:
+    return start is not None and release(version) >= release(start)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.noise import NOISE, payload_settings, watch_settings
-from rlx.backends.shared.payload_files import modules
+from rlx.backends.shared.payload_files import RaySettings, modules
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
-from rlx.backends.shared.ray_settings import RaySettings
 from rlx.backends.shared.tracking import track_variables
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.expectations import expectations, settings_of

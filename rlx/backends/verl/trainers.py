@@ -8,9 +8,10 @@ into its own trainer. Sources: recipe/dapo/main_dapo.py, verl 0.9.1 trainer/ppo/
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
+from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.verl.keys import release
 
 if TYPE_CHECKING:
@@ -24,6 +25,23 @@ _PROGRAMS = (
     (DAPO, re.compile(r"(?:.*\.)?dapo\.main_dapo")),
 )
 _FILTERS_ITSELF = (0, 9)
+CONFIG, MEGATRON_CONFIG = "dapo_trainer", "dapo_megatron_trainer"
+_FILTER = "algorithm.filter_groups"
+_ALWAYS: Mapping[str, Any] = {
+    "data.gen_batch_size": "${data.train_batch_size}",
+    f"{_FILTER}._target_": "verl.trainer.config.FilterGroupsConfig",
+    f"{_FILTER}.enable": False,
+    f"{_FILTER}.metric": None,
+    f"{_FILTER}.max_num_gen_batches": 0,
+}
+DAPO_KEYS = _ALWAYS.keys()
+_OVERLONG = {"enable": False, "len": 0, "penalty_factor": 0.0, "log": False}
+_BEFORE = {f"reward_model.overlong_buffer.{name}": value for name, value in _OVERLONG.items()}
+_SINCE = {
+    **{f"reward.reward_kwargs.overlong_buffer_cfg.{name}": value for name, value in _OVERLONG.items()},
+    "reward.reward_kwargs.max_resp_len": None,
+}
+_MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
 
 
 def names(version: str) -> tuple[str, ...]:
@@ -68,3 +86,14 @@ def config_of(recipe: Recipe, version: str) -> str | None:
 def is_own_program(backend: Backend, version: str) -> bool:
     """Tell whether verl's main_ppo starts, which rlx's noise and seeds were shown with."""
     return program_of(backend, version) == MAIN_PPO
+
+
+def with_dapo_keys(table: KeyTable, version: str) -> KeyTable:
+    """The table of a start by main_dapo. Around 0.7.1 both forms of the recipe were in use."""
+    added = dict(_ALWAYS)
+    if release(version) < (0, 8):
+        added |= _BEFORE
+    if _MANAGERS[1] in table:
+        added |= _SINCE
+    manager = table.first(*reversed(_MANAGERS))
+    return KeyTable.of(table.version, {**table.defaults, manager: "dapo", **added})

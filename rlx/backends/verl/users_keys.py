@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rlx.backends.shared.effective import EffectiveSettings
-from rlx.backends.shared.users_keys import (
+from rlx.backends.shared.rendering import EffectiveSettings
+from rlx.backends.shared.users_launches import (
     ABSENT,
     CONFIG_NAME,
     RecipeField,
@@ -26,7 +26,7 @@ from rlx.backends.shared.users_keys import (
     whole,
 )
 from rlx.backends.verl.checks import rendering_of
-from rlx.backends.verl.correction import (
+from rlx.backends.verl.key_names import (
     BYPASS,
     REJECTION,
     REJECTION_LOW,
@@ -34,11 +34,10 @@ from rlx.backends.verl.correction import (
     WEIGHTS,
     WEIGHTS_THRESHOLD,
 )
-from rlx.backends.verl.dapo_keys import CONFIG, MEGATRON_CONFIG
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
 from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
-from rlx.backends.verl.trainers import DAPO, MAIN_PPO, trainer_of_program
+from rlx.backends.verl.trainers import CONFIG, DAPO, MAIN_PPO, MEGATRON_CONFIG, trainer_of_program
 from rlx.errors import UsageError
 from rlx.yaml_reader.hydra import bare_key
 

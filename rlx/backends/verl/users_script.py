@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.shell import on_host, render_template
-from rlx.backends.shared.users_script import Frame, UsersScript
+from rlx.backends.shared.users_launches import Frame, UsersScript
 from rlx.backends.verl.overrides import cpu, noise
 from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR

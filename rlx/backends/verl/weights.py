@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from rlx.backends.shared.payload_files import modules, program
-from rlx.backends.shared.weights import is_recorded, weight_files
+from rlx.backends.shared.payload_files import is_recorded, modules, program, weight_files
 from rlx.backends.verl.keys import release
 from rlx.backends.verl.noise import HOOKABLE, rollout_processes, setting_is
 from rlx.backends.verl.overrides import Rendering

@@ -15,8 +15,8 @@ from rlx.planning.models.architecture_config import architecture_from_text, know
 from rlx.planning.models.architectures import Architecture, architecture_of
 
 if TYPE_CHECKING:
-    from rlx.backends.shared.effective import EffectiveSettings
-    from rlx.model import Installation
+    from rlx.backends.shared.rendering import EffectiveSettings
+    from rlx.plan import Installation
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 

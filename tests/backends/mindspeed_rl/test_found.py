@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from rlx.backends.mindspeed_rl.config_classes import read_config_classes
+from rlx.backends.mindspeed_rl.keys import read_config_classes
 from rlx.errors import UsageError
 from tests.backends.conftest import merge
 from tests.backends.mindspeed_rl.conftest import BASE

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.backends.mindspeed_rl.config_classes import read_config_classes
+from rlx.backends.mindspeed_rl.keys import read_config_classes
 from rlx.backends.mindspeed_rl.generate_keys import generate
 from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER
 from rlx.planning.rules.rule_table import all_rules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.assembly import Launch, launch_plan
-from rlx.backends.shared.effective import EffectiveSettings
+from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.shell import on_host
 from rlx.model import Expectations, Finding, Installation, InstallationQuestion, LaunchPlan, Site
 

@@ -1,4 +1,4 @@
 """The rules on recipes for MindSpeed-RL, a module for each subject. Imports none: what asks imports them in order."""
 
-MODULES = ("post", "layout", "settings", "reward", "records", "limits")
+MODULES = ("layout", "settings", "limits")
 """In the order of their findings."""

@@ -1,4 +1,4 @@
 """The rules on recipes for TRL, a module for each subject. Imports none: what asks imports them in order."""
 
-MODULES = ("post", "batch", "algorithm", "limits", "evaluation", "vllm")
+MODULES = ("limits",)
 """In the order of their findings."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rlx.backends.trl.correction import KEYS as CORRECTION
+from rlx.backends.shared.vllm_cpu import HEAD_SIZES
+from rlx.backends.trl.arguments import KEYS as CORRECTION
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.preflight.rules.number_text import divisors, near, one_of
+from rlx.preflight.rules.rule_table import Flaw, error, note, rule
 
 ENGINES = ("transformers", "vllm")
 # A recipe has these for other back-ends or engines; what they are by default says nothing.
@@ -94,3 +96,119 @@ def _at(recipe: Any, key: str) -> Any:
 def _default_of(recipe: Any, key: str) -> Any:
     section, name = key.split(".")
     return type(getattr(recipe, section)).model_fields[name].default
+
+
+@rule("RLX181")
+def checkpoint(facts: TrlFacts) -> Iterator[Flaw]:
+    if facts.recipe.eval.post is not None and facts.recipe.train.save_every is None:
+        fits = f"train.save_every {facts.steps}" if facts.steps else "set train.save_every"
+        yield error("train.save_every null: eval.post would find no checkpoint", fits, "train.save_every")
+
+
+@rule("RLX170")
+def one_update(facts: TrlFacts) -> Iterator[Flaw]:
+    train = facts.recipe.train
+    if train.mini_batch_size != train.batch_size:
+        message = f"train.mini_batch_size {train.mini_batch_size} is not train.batch_size {train.batch_size}"
+        yield error(message, f"train.mini_batch_size {train.batch_size}", "train.mini_batch_size")
+
+
+@rule("RLX171")
+def micro_batch(facts: TrlFacts) -> Iterator[Flaw]:
+    train, n = facts.recipe.train, facts.recipe.rollout.n
+    answers = train.batch_size * n
+    if answers % train.micro_batch_size:
+        message = f"train.micro_batch_size {train.micro_batch_size} does not divide the {answers} answers of a step"
+        fits = one_of(near(divisors(answers), train.micro_batch_size))
+        yield error(message, f"train.micro_batch_size {fits}", "train.micro_batch_size")
+    if n < 2:
+        yield error("rollout.n 1: GRPO compares the answers to one prompt", "rollout.n 2 or more", "rollout.n")
+    if train.micro_batch_size < facts.recipe.eval.n:
+        message = f"eval.n {facts.recipe.eval.n}: TRL answers a row of the validation in one pass"
+        yield error(message, f"train.micro_batch_size {facts.recipe.eval.n} or more", "eval.n")
+
+
+@rule("RLX172")
+def grpo(facts: TrlFacts) -> Iterator[Flaw]:
+    kind = facts.recipe.algorithm.kind
+    if kind != "grpo":
+        yield error(f"algorithm.kind {kind}: rlx starts TRL's GRPO only", "algorithm.kind grpo", "algorithm.kind")
+
+
+@rule("RLX173")
+def kl(facts: TrlFacts) -> Iterator[Flaw]:
+    said = facts.recipe.algorithm.kl
+    if said is not None and said.place != "loss":
+        yield error(f"algorithm.kl.place {said.place}: TRL's is in the loss", "place: loss", "algorithm.kl.place")
+    if said is not None and said.estimator != "low_var_kl":
+        message = f"algorithm.kl.estimator {said.estimator}: TRL has one"
+        yield error(message, "estimator: low_var_kl", "algorithm.kl.estimator")
+
+
+@rule("RLX174")
+def correction(facts: TrlFacts) -> Iterator[Flaw]:
+    said, place = facts.recipe.algorithm.correction, "algorithm.correction"
+    if said is None:
+        return
+    if facts.recipe.rollout.engine != "vllm":
+        message = f"{place} with rollout.engine {facts.recipe.rollout.engine}: TRL has none"
+        yield error(message, f"{place} null", place)
+        return
+    if said.rejection is not None or said.bypass:
+        key = "rejection" if said.rejection is not None else "bypass"
+        yield error(f"{place}.{key}: TRL has weights only", f"{place}: {{weights: token}}", f"{place}.{key}")
+    elif isinstance(said.weights_threshold, str):
+        message = f"{place}.weights_threshold {said.weights_threshold}: TRL does not tell how many weights are 0"
+        yield error(message, "one number, to which larger weights are cut", f"{place}.weights_threshold")
+
+
+@rule("RLX175")
+def noise(facts: TrlFacts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn is not None and aqn.provider == "builtin":
+        yield error("aqn.provider builtin: TRL has no noise of its own", "aqn.provider payload", "aqn.provider")
+
+
+@rule("RLX180")
+def temperature(facts: TrlFacts) -> Iterator[Flaw]:
+    said, trained = facts.recipe.eval, facts.recipe.rollout.temperature
+    if said.every is None and not said.before_train:
+        return
+    if said.temperature != trained:
+        message = f"eval.temperature {said.temperature:g}: TRL validates at rollout.temperature {trained:g}"
+        yield error(message, f"eval.temperature {trained:g}; eval.post may be greedy", "eval.temperature")
+    else:
+        message = f"TRL samples its answers to validations, too, at temperature {trained:g}"
+        yield note(f"{message}: not comparable with greedy answers", "eval.post may be greedy", "eval.temperature")
+
+
+@rule("RLX182")
+def own_correction(facts: TrlFacts) -> Iterator[Flaw]:
+    if _with_vllm(facts) and facts.recipe.algorithm.correction is None:
+        message = "TRL's own correction of samples, on by default with vLLM, is switched off: the recipe asks for none"
+        yield note(message, "algorithm.correction, in all arms", "algorithm.correction")
+
+
+@rule("RLX183")
+def head_size(facts: TrlFacts) -> Iterator[Flaw]:
+    shape = facts.architecture
+    if not _with_vllm(facts) or facts.recipe.layout.device != "cpu" or shape is None:
+        return
+    if shape.head_dim not in HEAD_SIZES:
+        message = f"{shape.name} has heads of {shape.head_dim}, and vLLM on a CPU knows {one_of(HEAD_SIZES)}"
+        yield error(message, "another model, or rollout.engine transformers", "rollout.engine")
+
+
+@rule("RLX184")
+def part_of_the_tokens(facts: TrlFacts) -> Iterator[Flaw]:
+    said = facts.recipe.rollout
+    if not _with_vllm(facts):
+        return
+    if said.top_p < 1:
+        yield error(f"rollout.top_p {said.top_p:g} with vLLM: no gap can be told", "rollout.top_p 1", "rollout.top_p")
+    if said.top_k > 0:
+        yield error(f"rollout.top_k {said.top_k} with vLLM: no gap can be told", "rollout.top_k -1", "rollout.top_k")
+
+
+def _with_vllm(facts: TrlFacts) -> bool:
+    return facts.recipe.rollout.engine == "vllm"

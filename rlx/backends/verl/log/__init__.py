@@ -9,6 +9,7 @@ verl/trainer/main_ppo.py for what it prints at first; verl/utils/reward_score/__
 
 from __future__ import annotations
 
+from rlx.backends.verl.key_names import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.backends.verl.log import noise_wordings
 from rlx.backends.verl.log.configured import configured
 from rlx.backends.verl.log.lines import LINES
@@ -18,7 +19,6 @@ from rlx.backends.verl.log.precision import PRECISION
 from rlx.backends.verl.log.printed_config import parse_printed_config
 from rlx.backends.verl.log.setting_traces import TRACES
 from rlx.backends.verl.log.training_modes import modes
-from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 from rlx.payload.replayed_graders import BOXED, GSM8K
 from rlx.yaml_reader.hydra import read_words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override
-from rlx.backends.verl.correction import (
+from rlx.backends.verl.key_names import (
     BYPASS,
     REJECTION,
     REJECTION_LOW,

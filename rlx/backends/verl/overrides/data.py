@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rlx.backends.shared.hydra_values import refuse_interpolation
-from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override
+from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override, refuse_interpolation
 from rlx.backends.verl.overrides.base import Rendering
 from rlx.model.run_dir import PAYLOAD_DIR
 

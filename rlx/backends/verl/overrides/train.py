@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.shared.overrides import Override
+from rlx.backends.verl.key_names import CRITIC_SEED_KEYS, SEED_KEYS
 from rlx.backends.verl.overrides.base import Rendering
-from rlx.backends.verl.seed_keys import CRITIC_SEED_KEYS, SEED_KEYS
 
 
 def overrides(rendering: Rendering) -> Iterator[Override]:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rlx.backends.shared.key_table import KeyTable
-from rlx.backends.verl.keys import TRAINERS, find_table
+from rlx.backends.shared.rendering import KeyTable
+from rlx.backends.verl.keys import TRAINERS, find_rename, find_table, removed_value
 from rlx.backends.verl.overrides import Override, rendered
 from rlx.backends.verl.overrides.base import Rendering
-from rlx.backends.verl.renames import find_rename, removed_value
-from rlx.planning.rehearsal.twin import Change, Untold
+from rlx.preflight.rehearsal.twin import Change, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

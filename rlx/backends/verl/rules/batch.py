@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from rlx.backends.verl.rules.facts import ACTOR, REF, ROLLOUT, VerlFacts
-from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.backends.verl.rules.facts import ACTOR, MODEL, REF, ROLLOUT, VerlFacts
+from rlx.preflight.rules.number_text import divisors, near, one_of
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
 BYPASS = "algorithm.rollout_correction.bypass_mode"
 LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in (ROLLOUT, REF))
+COLD = 0.2
+_TEMPERATURE = f"{ROLLOUT}.temperature"
+_FILTER = "algorithm.filter_groups"
 
 
 @rule("RLX103")
@@ -140,3 +143,136 @@ def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: st
     fits = near(divisors(share), micro)
     message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
     return error(message, f"use {one_of(fits)}", facts.source(key))
+
+
+@rule("RLX101")
+def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
+    if facts.steps_of_data == 0:
+        rows, key = facts.train_rows, "data.train_batch_size"
+        few = rows != facts.recipe.data.train_rows
+        named = facts.source("data.train_max_samples") if few else "data.train_rows"
+        message = f"{named} {rows} do not fill one batch of {facts.whole(key)} prompts"
+        yield error(message, f"train.batch_size {rows} or less", facts.source(key))
+
+
+@rule("RLX102")
+def data_lasts(facts: VerlFacts) -> Iterator[Flaw]:
+    asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
+    last = facts.steps_of_data
+    if not asked or not last or last >= asked:
+        return
+    message = f"the data ends after step {last} of {asked}: verl stops there without a last validation"
+    fix = "raise the number of epochs or lower the number of steps"
+    ends = f"; or eval.every {one_of(near(divisors(last), every))}" if every else ""
+    yield warning(message, fix + ends, "train.steps")
+
+
+@rule("RLX111")
+def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.ppo_max_token_len_per_gpu"
+    limit, longest, cp = facts.count(key), facts.longest, facts.cp
+    if not facts.fixed_micro_batches and limit and longest and cp and limit * cp < longest:
+        needed = -(-longest // cp)
+        message = f"{facts.named(key)} × {cp} sequence-parallel devices is less than the {longest} tokens of a sample"
+        # Before 0.8 every sample is padded to its longest; later ones count what it really has.
+        say = error if facts.release < (0, 8) else warning
+        yield say(message, f"{key} {needed} or more", facts.source(key))
+
+
+@rule("RLX112")
+def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
+    kind = facts.setting("algorithm.adv_estimator")
+    if kind in ("grpo", "rloo") and facts.whole(SAMPLES) == 1:
+        message = f"algorithm.kind {kind} with {facts.named(SAMPLES)}: advantages have no baseline"
+        yield warning(message, "rollout.n 2 or more", facts.source(SAMPLES))
+
+
+@rule("RLX113")
+def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.loss_agg_mode"
+    modes = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
+    modes += ["token-sum"] if facts.release >= (0, 9) else []
+    value = facts.setting(key)
+    if isinstance(value, str) and value not in modes:
+        yield error(f"{facts.named(key)}: verl has no such mode", f"use {', '.join(modes)}")
+
+
+@rule("RLX114")
+def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
+    key = "data.val_batch_size"
+    size = facts.whole(key)
+    if size is not None and (size < 0 or (size == 0 and facts.release < (0, 9))):
+        yield error(f"{facts.named(key)}: a batch has at least one row", "remove it: the whole set is one batch")
+
+
+@rule("RLX115")
+def padding_and_sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
+    key = f"{MODEL}.use_remove_padding"
+    if not facts.is_megatron and (facts.cp or 1) > 1 and not facts.is_true(key):
+        yield error(f"layout.cp {facts.cp} with {facts.named(key)}", f"remove {facts.source(key)}")
+
+
+@rule("RLX117")
+def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
+    if not facts.fixed_micro_batches:
+        return
+    for key in (MICRO, LOG_MICRO):
+        old = key.removesuffix("_per_gpu")
+        if facts.release >= (0, 8) and facts.setting(key) is None and facts.setting(old) is not None:
+            yield error(f"{facts.named(old)}: verl {facts.settings.version} reads {key} only", f"set {key}", old)
+    old, mini = MICRO.removesuffix("_per_gpu"), facts.count(MINI)
+    size = facts.count(old)
+    if size and mini and mini % size:
+        yield error(f"{facts.named(old)} does not divide {facts.named(MINI)}", f"set {MICRO} instead", old)
+
+
+@rule("RLX119")
+def asynchronous_batch(facts: VerlFacts) -> Iterator[Flaw]:
+    mode, key = "trainer.v1.trainer_mode", "trainer.v1.separate_async.parameter_sync_step"
+    batch, mini, updates = facts.count("data.train_batch_size"), facts.count(MINI), facts.count(key)
+    if facts.setting(mode) != "separate_async" or not facts.uses_v1 or not (batch and mini and updates):
+        return
+    if batch != updates * mini:
+        message = f"{facts.named(mode)}: {facts.named('data.train_batch_size')} is not {facts.named(key)}"
+        fits = f"train.batch_size {updates * mini}"
+        exact = f", or train.mini_batch_size {batch // updates}" if batch % updates == 0 else ""
+        yield error(f"{message} × {facts.named(MINI)}", fits + exact, facts.source(mode))
+
+
+@rule("RLX116")
+def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
+    value = facts.setting(_TEMPERATURE)
+    if isinstance(value, int | float) and value <= 0:
+        message = f"{facts.named(_TEMPERATURE)}: the samples of a prompt are all the same"
+        yield error(message, "rollout.temperature 1.0", facts.source(_TEMPERATURE))
+
+
+@rule("RLX120")
+def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
+    value, top_k = facts.setting(_TEMPERATURE), facts.whole(f"{ROLLOUT}.top_k")
+    grouped = facts.setting("algorithm.adv_estimator") in ("grpo", "rloo") and (facts.count(SAMPLES) or 1) > 1
+    if grouped and isinstance(value, int | float) and 0 < value <= COLD:
+        message = f"{facts.named(_TEMPERATURE)}: the {facts.whole(SAMPLES)} answers to a prompt hardly differ"
+        yield warning(message, "rollout.temperature 1.0", facts.source(_TEMPERATURE))
+    if grouped and top_k == 1:
+        message = f"{facts.named(f'{ROLLOUT}.top_k')}: the {facts.whole(SAMPLES)} answers to a prompt are all the same"
+        yield warning(message, "rollout.top_k -1", facts.source(f"{ROLLOUT}.top_k"))
+
+
+@rule("RLX121")
+def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
+    key = f"{_FILTER}.metric"
+    asked = facts.is_dapo_recipe or facts.uses_v1
+    if facts.filters_groups and asked and not facts.setting(key):
+        metric = "acc" if facts.is_dapo_recipe else "reward"
+        yield error(
+            f"{facts.named(key)} with {facts.source(f'{_FILTER}.enable')}", f"{key}: {metric}", facts.source(key)
+        )
+
+
+@rule("RLX122")
+def ignored_filter(facts: VerlFacts) -> Iterator[Flaw]:
+    if facts.filters_groups and not facts.uses_v1 and facts.starts_main_ppo:
+        key = facts.source(f"{_FILTER}.enable")
+        message = f"{key}: the trainer of verl {facts.settings.version} does not filter"
+        yield warning(message, "backend.trainer dapo, or verl 0.9 with trainer.use_v1", key)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.backends.verl.rules.batch import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
-from rlx.planning.rules.number_text import divisors, near, one_of, product
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.preflight.rules.number_text import divisors, near, one_of, product
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
 
@@ -78,9 +79,72 @@ def rollout_expert_tensors(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")
 
 
-@rule("RLX226")
-def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
-    aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
-    if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
-        message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"
-        yield error(message, "layout.nodes 1, or backend.version 0.7 or later", "layout.nodes")
+@rule("RLX201")
+def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
+    layout = facts.recipe.layout
+    if not facts.is_megatron and (layout.tp, layout.pp, layout.ep) != (1, 1, 1):
+        message = f"layout: {facts.recipe.backend.engine} splits no tensors, pipelines or experts"
+        yield error(message, "leave tp, pp and ep at 1, or use backend.engine: megatron", "layout.tp")
+
+
+@rule("RLX202")
+def pools(facts: VerlFacts) -> Iterator[Flaw]:
+    if facts.recipe.layout.pools is not None:
+        yield error("layout.pools: verl places all roles on all devices", "remove it", "layout.pools")
+
+
+@rule("RLX203")
+def nodes(facts: VerlFacts) -> Iterator[Flaw]:
+    started, counted = facts.recipe.layout.nodes, facts.count("trainer.nnodes")
+    if counted and counted != started:
+        message = f"{facts.named('trainer.nnodes')}: rlx starts {started} (layout.nodes)"
+        yield error(message, f"layout.nodes {counted}, and nothing in overrides", facts.source("trainer.nnodes"))
+
+
+@rule("RLX204")
+def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
+    key, tp_key = f"{ROLLOUT}.expert_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"
+    ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
+    if not ep or ep == 1 or not tp or ep == product(tp, replicas) or facts.setting(f"{ROLLOUT}.name") == "trtllm":
+        return
+    is_written = facts.source(f"{ROLLOUT}.data_parallel_size").startswith("overrides.")
+    fits = [tp * replicas] if is_written else [tp * replicas, tp * (replicas + 1)]
+    message = f"{facts.named(key)}: verl splits experts over whole groups of {facts.named(tp_key)}"
+    yield error(message + (f" × {replicas}" if is_written else ""), f"rollout.ep {one_of(fits)}", facts.source(key))
+
+
+@rule("RLX224")
+def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
+    key = f"{ACTOR}.megatron.dtype"
+    value = facts.setting(key)
+    if facts.is_megatron and isinstance(value, str) and value not in ("bfloat16", "float16"):
+        yield error(
+            f"{facts.named(key)}: Megatron takes bfloat16 or float16", "model.dtype bfloat16", facts.source(key)
+        )
+
+
+@rule("RLX118")
+def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
+    for section in ("", ".megatron", ".fsdp_config"):
+        key = f"{ACTOR}{section}.router_replay.mode"
+        mode = facts.setting(key)
+        if mode is not None and mode not in ("disabled", "R2", "R3"):
+            yield error(f"{facts.named(key)}: verl has no such mode", "disabled, R2 or R3", facts.source(key))
+        elif mode == "R2" and facts.is_true(BYPASS) and facts.release >= (0, 9):
+            message = f"{facts.named(key)} records routes in a pass that {facts.named(BYPASS)} leaves out"
+            yield error(message, f"{BYPASS}: false, or R3", facts.source(key))
+
+
+@rule("RLX228")
+def transformers_rollout(facts: VerlFacts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if recipe.rollout.engine == "transformers" and recipe.layout.device != "cpu":  # RLX405 has the other words
+        yield error("rollout.engine transformers: verl has none", "rollout.engine vllm", "rollout.engine")
+
+
+@rule("RLX240")
+def unnumbered_version(facts: VerlFacts) -> Iterator[Flaw]:
+    version = facts.settings.version
+    if not facts.release:
+        fix = 'backend.version: the number of that verl, such as "0.10.0.dev"'
+        yield warning(f"backend.version {version}: rules on versions take it for the oldest", fix, "backend.version")

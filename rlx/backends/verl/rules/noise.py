@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
+_SECTION = "trainer.noise_injection"
 
 
 @rule("RLX622")
@@ -55,3 +58,69 @@ def overridden_noise(facts: VerlFacts) -> Iterator[Flaw]:
         if facts.source(key).startswith("overrides."):
             message = f"{facts.source(key)}: the recipe's aqn section says what the noise is"
             yield error(message, "set it in aqn", facts.source(key))
+
+
+@rule("RLX629")
+def no_noise_of_its_own(facts: VerlFacts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn is None or aqn.provider != "builtin" or _may_have_noise(facts):
+        return
+    where = f" on {facts.found.where}" if facts.found and facts.found.folder else ""
+    message = f"aqn.provider builtin: verl {facts.settings.version}{where} has no key {_SECTION}"
+    fix = "aqn.provider payload, which rlx brings along, or a fork that has the key: name it in backend.key_source"
+    yield error(f"{message}, so the arm would train without noise", fix, "aqn.provider")
+
+
+def _may_have_noise(facts: VerlFacts) -> bool:
+    """By the configuration on the host; before anybody looked there, a recipe that names a fork's keys is believed."""
+    if facts.found and facts.found.folder:
+        return _names_noise(facts.found.folder)
+    return bool(facts.recipe.backend.key_source) or any(key.startswith(_SECTION) for key in facts.settings.defaults)
+
+
+@cache
+def _names_noise(folder: Path) -> bool:
+    """In any trainer's configuration, since a fork reads the keys for all of them and lists them for one."""
+    name = _SECTION.rpartition(".")[2]
+    files = (file for file in folder.rglob("*.yaml") if file.is_file())
+    return any(name in file.read_text(encoding="utf-8", errors="replace") for file in files)
+
+
+@rule("RLX226")
+def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
+    aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
+    if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
+        message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"
+        yield error(message, "layout.nodes 1, or backend.version 0.7 or later", "layout.nodes")
+
+
+@rule("RLX610")
+def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
+    aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
+    if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
+        message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
+        yield error(message, "use aqn.provider: builtin with a verl that has trainer.noise_injection", "aqn.provider")
+
+
+@rule("RLX611")
+def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
+    recipe, aqn = facts.recipe, facts.recipe.aqn
+    if aqn and recipe.data.train_rows is None and (aqn.provider == "builtin" or recipe.train.steps is None):
+        message = "aqn: the noise is spread over the whole run, whose length is not known"
+        yield error(message, "give data.train_rows", "data.train_rows")
+
+
+@rule("RLX612")
+def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
+    aqn = facts.recipe.aqn
+    if aqn and aqn.provider == "builtin" and not facts.recipe.eval.noise:
+        message = "aqn.provider builtin: the fork injects its noise into validations too"
+        yield warning(message, "declare it: eval.noise: true", "eval.noise")
+
+
+@rule("RLX643")
+def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
+    aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
+    if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
+        message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"
+        yield error(message, f"{key} sync", facts.source(key))

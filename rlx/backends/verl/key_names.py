@@ -22,8 +22,23 @@ WEIGHTS, WEIGHTS_THRESHOLD, REJECTION, REJECTION_THRESHOLD, REJECTION_LOW, VETO,
         "bypass_mode",
     )
 )
-
 Setting = Callable[[str], object]
+# Each version has some of these. Where rollout.seed is missing, the inference engine's seed is fixed.
+SEED_KEYS = (
+    "data.seed",
+    "actor_rollout_ref.actor.data_loader_seed",
+    "actor_rollout_ref.actor.fsdp_config.seed",
+    "actor_rollout_ref.actor.megatron.seed",
+    "actor_rollout_ref.ref.fsdp_config.seed",
+    "actor_rollout_ref.ref.megatron.seed",
+    "actor_rollout_ref.rollout.seed",
+)
+CRITIC_SEED_KEYS = (
+    "critic.data_loader_seed",
+    "critic.fsdp.seed",
+    "critic.model.fsdp_config.seed",
+    "critic.megatron.seed",
+)
 
 
 def correction_of(setting: Setting) -> Correction | None:

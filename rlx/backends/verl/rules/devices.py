@@ -1,14 +1,63 @@
-"""Environment variables that break a run on NPUs, or take it to another host's doors."""
+"""Refuse what cannot train on a CPU: an older verl, other engines, models that vLLM has no kernel for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from rlx.backends.shared.vllm_cpu import HEAD_SIZES
+from rlx.backends.verl.overrides.ascend import FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
+from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.preflight.rules.number_text import one_of
+from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
 
 _NZ = "VLLM_ASCEND_ENABLE_NZ"
+_PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
+_ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
+
+
+@rule("RLX401")
+def old_verl(facts: VerlFacts) -> Iterator[Flaw]:
+    if facts.recipe.layout.device == "cpu" and NEEDED_KEY not in facts.settings.defaults:
+        message = f"layout.device cpu: verl {facts.settings.version} cannot be steered from outside"
+        yield error(message, "use verl 0.9", "layout.device")
+
+
+@rule("RLX405")
+def engine_without_cpu(facts: VerlFacts) -> Iterator[Flaw]:
+    engine = facts.recipe.rollout.engine
+    if facts.recipe.layout.device == "cpu" and engine not in ("cpu", "vllm"):
+        yield error(f"rollout.engine {engine} with layout.device cpu", "rollout.engine cpu or vllm", "rollout.engine")
+
+
+@rule("RLX406")
+def head_size(facts: VerlFacts) -> Iterator[Flaw]:
+    shape, recipe = facts.architecture, facts.recipe
+    if recipe.layout.device != "cpu" or recipe.rollout.engine != "vllm" or shape is None:
+        return
+    if shape.head_dim not in HEAD_SIZES:
+        message = f"{shape.name} has heads of {shape.head_dim}, and vLLM on a CPU knows {one_of(HEAD_SIZES)}"
+        yield error(message, "another model, or rollout.engine cpu", "rollout.engine")
+
+
+@rule("RLX461")
+def flash_attention(facts: VerlFacts) -> Iterator[Flaw]:
+    key, npu = f"{ACTOR}.megatron.{FLASH_ATTENTION}", facts.recipe.layout.device == "npu"
+    given = facts.setting(key)
+    is_off = given is not True if facts.release < SETS_FLASH_ATTENTION else given is False
+    if npu and facts.is_megatron and is_off:
+        yield error(f"{facts.named(key)}: attention would take no packed sequences", f"{key}: true", facts.source(key))
+
+
+@rule("RLX462")
+def sglang_attention(facts: VerlFacts) -> Iterator[Flaw]:
+    recipe = facts.recipe
+    if recipe.layout.device != "npu" or recipe.rollout.engine != "sglang":
+        return
+    if facts.setting(SGLANG_ATTENTION) != "ascend":
+        message = f"{facts.named(SGLANG_ATTENTION)}: SGLang on NPUs needs ascend"
+        yield error(message, f"{SGLANG_ATTENTION}: ascend", facts.source(SGLANG_ATTENTION))
 
 
 def _on_npu_with_vllm(facts: VerlFacts) -> bool:
@@ -36,10 +85,6 @@ def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
         value = facts.recipe.env.get(name, "")
         if facts.recipe.rollout.engine == "vllm" and pooled and "expandable_segments:true" in value.lower():
             yield error(f"env.{name} {value}: the rollout's memory pool refuses it", f"remove {name}", f"env.{name}")
-
-
-_PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
-_ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
 @rule("RLX452")
@@ -132,3 +177,13 @@ def told_device(facts: VerlFacts) -> Iterator[Flaw]:
     told = facts.setting(key)
     if told is not None and told != device and facts.release < (0, 7):
         yield error(f"{facts.named(key)}, and layout.device is {device}", f"remove {facts.source(key)}")
+
+
+@rule("RLX408")
+def seeds_of_requests(facts: VerlFacts) -> Iterator[Flaw]:
+    rollout, settings = facts.recipe.rollout, facts.settings
+    if not rollout.deterministic or rollout.engine == "cpu":
+        return
+    if rollout.engine != "vllm" or NEEDED_KEY not in settings.defaults or not facts.starts_main_ppo:
+        message = f"rollout.deterministic with {rollout.engine} and verl {settings.version}: no request gets a seed"
+        yield error(message, "verl 0.9 with vllm, or deterministic: false", "rollout.deterministic")
