@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Plans
     from rlx.api.target import Target
     from rlx.backends.shared.users_launches import ScriptPart
-    from rlx.plan import Image, LaunchPlan
+    from rlx.model import Image, LaunchPlan
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
@@ -50,7 +50,7 @@ def plan_script(
     from rlx.api.plans import Draft, Plans
     from rlx.api.target import named_target
     from rlx.backends.shared.users_launches import UsersScript
-    from rlx.preflight.preflight import checked
+    from rlx.planning.preflight import checked
 
     script = read_script(path, name, arm, aqn)
     target = named_target(host, container, devices)

@@ -8,7 +8,7 @@ from rlx.backends.registry import part
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.plan import Finding, Installation, InstallationQuestion, LaunchPlan, Site
+    from rlx.model import Finding, Installation, InstallationQuestion, LaunchPlan, Site
     from rlx.recipe import ResolvedRecipe
 
 

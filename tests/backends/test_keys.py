@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlx.backends.shared.rendering import KeyTable
-from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
-from rlx.backends.verl.keys import find_rename
+from rlx.backends.verl.keys import TRAINERS, find_rename, find_table, shipped_versions
 from rlx.errors import UsageError
 from tests.backends.conftest import VERSIONS
 

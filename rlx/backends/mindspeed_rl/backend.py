@@ -11,7 +11,7 @@ from rlx.backends.shared.installation_question import installation_question
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.plan import Installation, InstallationQuestion, Site
+    from rlx.model import Installation, InstallationQuestion, Site
     from rlx.recipe import ResolvedRecipe
 
 __all__ = ["check", "look", "plan", "settings"]

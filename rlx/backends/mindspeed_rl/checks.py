@@ -16,12 +16,12 @@ from rlx.backends.mindspeed_rl.sections import (
     LOAD,
     MODEL,
     MindSpeedRlRendering,
-    Override,
     leaves,
     own_overrides,
     rendered,
     settings_of,
 )
+from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.rendering import KeyTable
 from rlx.errors import UsageError
 from rlx.model import Finding, Installation, Severity

@@ -11,8 +11,8 @@ from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings,
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.errors import UsageError
-from rlx.plan import Expectations, Link, NoiseProcess, NoiseSchedule, PlannedFile
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Expectations, Link, NoiseProcess, NoiseSchedule, PlannedFile
+from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:

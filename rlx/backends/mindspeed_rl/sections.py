@@ -293,7 +293,7 @@ def _role(rendering: MindSpeedRlRendering, section: str) -> Iterator[Override]:
 
 def _critic_weights(rendering: MindSpeedRlRendering) -> Iterator[Override]:
     """The shipped example starts the critic from the actor's weights."""
-    if weights := rendering.recipe._megatron.get(LOAD):
+    if weights := rendering.recipe.overrides.get(LOAD):
         yield Override(CRITIC_LOAD, weights, f"overrides.{LOAD}", verbatim=True)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rlx.plan.run_dir import LOG_FILE, PRINTED_FILE
+from rlx.model.run_dir import LOG_FILE, PRINTED_FILE
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.plan import LaunchPlan, Site
+    from rlx.model import LaunchPlan, Site
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Aqn
 

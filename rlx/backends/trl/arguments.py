@@ -14,7 +14,7 @@ from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.rendering import Rendering as Rendering
 from rlx.backends.shared.vllm_cpu import KV_CACHE_BYTES
 from rlx.errors import UsageError
-from rlx.plan import Correction
+from rlx.model import Correction
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe

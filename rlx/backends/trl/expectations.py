@@ -21,11 +21,11 @@ from rlx.backends.shared.payload_files import is_recorded, modules
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.trl.arguments import Rendering, correction_of, epoch_steps
 from rlx.errors import UsageError
-from rlx.plan import Expectations, Link, NoisePromise, NoiseSchedule, PlannedFile, WeightPromise
-from rlx.plan.run_dir import PAYLOAD_DIR
+from rlx.model import Expectations, Link, NoisePromise, NoiseSchedule, PlannedFile, WeightPromise
+from rlx.model.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
-    from rlx.plan import NoiseProcess
+    from rlx.model import NoiseProcess
 
 _LINKS = (Link.ASKED, Link.REACHED, Link.DRAWN, Link.FELT, Link.LIFTED, Link.TRAINED_ON)
 _WATCH_LINKS = (Link.ASKED, Link.REACHED, Link.FELT, Link.LIFTED)

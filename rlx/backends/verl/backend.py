@@ -11,7 +11,7 @@ from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.planner import plan
 
 if TYPE_CHECKING:
-    from rlx.plan import Installation, InstallationQuestion, Site
+    from rlx.model import Installation, InstallationQuestion, Site
     from rlx.recipe import ResolvedRecipe
 
 __all__ = ["check", "look", "plan", "settings"]

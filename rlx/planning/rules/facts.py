@@ -16,7 +16,7 @@ from rlx.planning.models.architectures import Architecture, architecture_of
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.plan import Installation
+    from rlx.model import Installation
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 

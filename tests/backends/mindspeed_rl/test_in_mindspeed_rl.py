@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from rlx.backends.mindspeed_rl.keys import read_config_classes
 from rlx.backends.mindspeed_rl.generate_keys import generate
-from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER
+from rlx.backends.mindspeed_rl.keys import KEYS_FOLDER, read_config_classes
 from rlx.planning.rules.rule_table import all_rules
 from rlx.recipe import load_recipe
 from tests.backends.mindspeed_rl.conftest import file_of, planned

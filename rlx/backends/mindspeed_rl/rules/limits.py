@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import ACTOR, GENERATE, MindSpeedRlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 _SEED = f"{GENERATE}.sampling_config.seed"
 _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")

@@ -8,8 +8,8 @@ from typing import Any
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.trl.arguments import KEYS as CORRECTION
 from rlx.backends.trl.rules.facts import TrlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, note, rule
 
 ENGINES = ("transformers", "vllm")
 # A recipe has these for other back-ends or engines; what they are by default says nothing.

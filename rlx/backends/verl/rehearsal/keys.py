@@ -9,7 +9,7 @@ from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.verl.keys import TRAINERS, find_rename, find_table, removed_value
 from rlx.backends.verl.overrides import Override, rendered
 from rlx.backends.verl.overrides.base import Rendering
-from rlx.preflight.rehearsal.twin import Change, Untold
+from rlx.planning.rehearsal.twin import Change, Untold
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe

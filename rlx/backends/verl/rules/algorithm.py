@@ -21,7 +21,7 @@ from rlx.backends.verl.key_names import (
 from rlx.backends.verl.keys import numbers
 from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
-from rlx.preflight.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
 LOSS = f"{ACTOR}.policy_loss"
 MODE, AGGREGATION = f"{LOSS}.loss_mode", f"{ACTOR}.loss_agg_mode"

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, REF, ROLLOUT, VerlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"

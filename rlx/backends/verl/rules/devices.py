@@ -9,8 +9,8 @@ from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.verl.overrides.ascend import FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
 from rlx.backends.verl.overrides.cpu import NEEDED_KEY
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
-from rlx.preflight.rules.number_text import one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.number_text import one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 _NZ = "VLLM_ASCEND_ENABLE_NZ"
 _PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")

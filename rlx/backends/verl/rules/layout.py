@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.batch import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
-from rlx.preflight.rules.number_text import divisors, near, one_of, product
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.number_text import divisors, near, one_of, product
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.preflight.memory import GIB, Estimate, Phase, span_text
-from rlx.preflight.memory.cache import Cache
-from rlx.preflight.memory.estimate import estimate
-from rlx.preflight.memory.inputs import fixed_tokens
-from rlx.preflight.memory.job import Count, Job, Offload, Recompute
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.memory import GIB, Estimate, Phase, span_text
+from rlx.planning.memory.cache import Cache
+from rlx.planning.memory.estimate import estimate
+from rlx.planning.memory.inputs import fixed_tokens
+from rlx.planning.memory.job import Count, Job, Offload, Recompute
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 # The engine's weights are exact; what its profiling run takes depends on kernels.
 _WORK_MARGIN = 0.5

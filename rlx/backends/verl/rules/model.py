@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
 from rlx.backends.verl.rules.layout import ROLLOUT_TP
-from rlx.preflight.memory.inputs import DTYPE_BYTES
-from rlx.preflight.models.architectures import Architecture
-from rlx.preflight.models.parameters import largest_tensor
-from rlx.preflight.rules.number_text import divisors, near, one_of
-from rlx.preflight.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.memory.inputs import DTYPE_BYTES
+from rlx.planning.models.architectures import Architecture
+from rlx.planning.models.parameters import largest_tensor
+from rlx.planning.rules.number_text import divisors, near, one_of
+from rlx.planning.rules.rule_table import Flaw, error, rule, warning
 
 MEGATRON = f"{ACTOR}.megatron"
 _BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
