@@ -127,14 +127,13 @@ def composed(launch: Launch) -> str:
 
     from rlx.backends.verl.checks import rendering_of
     from rlx.backends.verl.overrides import chosen
-    from rlx.backends.verl.overrides.layout import config_name
     from tests.wheels import verl_folder
 
     rendering = rendering_of(launch.resolved)
     arguments = [override.argument() for override in chosen(rendering) if not override.key.startswith("hydra.")]
     with initialize_config_dir(str(verl_folder(rendering.table.version) / "trainer/config"), version_base=None):
         try:
-            compose(config_name(rendering) or "ppo_trainer", arguments)
+            compose(rendering.config_name or "ppo_trainer", arguments)
         except (HydraException, OmegaConfBaseException) as problem:
             return str(problem).splitlines()[0]
     return ""

@@ -10,7 +10,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from rlx.backends.verl.log.training_modes import modes
+from rlx.backends.verl.log.setting_traces import modes
 from tests.evidence.composed_modes import NAMES, READ, read_case, write_configuration
 from tests.wheels import INSTALLED, verl_folder
 

@@ -10,7 +10,6 @@ import pytest
 from rlx.backends.verl.backend import check, plan
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
-from rlx.backends.verl.overrides.layout import config_name
 from rlx.model import Correction, Expectations, Severity, Site
 from rlx.planning.rules import check as rules
 from tests.backends.conftest import AQN, VERSIONS, MakeRecipe
@@ -40,7 +39,7 @@ def test_each_version_gets_its_own_keys(
 ) -> None:
     resolved = recipe(corrected(version, BOTH | {"rejection": kind}))
     rendering = rendering_of(resolved)
-    config = composed(version, config_name(rendering), chosen(rendering)).algorithm.rollout_correction
+    config = composed(version, rendering.config_name, chosen(rendering)).algorithm.rollout_correction
     asked = {"rollout_is": "sequence", "rollout_is_threshold": 3.0, "rollout_rs": kind, "bypass_mode": False}
     assert {key: config[key] for key in (*asked, *thresholds)} == asked | thresholds
     assert [finding for finding in check(resolved) if finding.severity is Severity.ERROR] == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rlx.backends.verl.backend import plan
-from rlx.backends.verl.noise import fork_sigma
+from rlx.backends.verl.expectations import fork_sigma
 from rlx.errors import UsageError
 from rlx.model import BatchesAStep, Expectations, NoiseProcess, NoisePromise, Site
 from rlx.recipe.schema import Aqn

@@ -9,12 +9,12 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import DictConfig, OmegaConf
 
+from rlx.backends.shared.overrides import Override
 from rlx.backends.verl.backend import check
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.generate_keys import generate
 from rlx.backends.verl.keys import KEYS_FOLDER, TRAINERS, find_table
-from rlx.backends.verl.overrides import Override, chosen
-from rlx.backends.verl.overrides.layout import config_name
+from rlx.backends.verl.overrides import chosen
 from rlx.model import Severity
 from tests.backends.conftest import AQN, CPU, VERSIONS, MakeRecipe, config_tree
 from tests.wheels import DEVELOPMENT
@@ -60,7 +60,7 @@ def test_hydra_accepts_every_override(
     resolved = recipe(features, {"backend": {"version": version, "engine": engine}}, splits, adapters)
     rendering = rendering_of(resolved)
     overrides = chosen(rendering)
-    config = composed(version, config_name(rendering), overrides)
+    config = composed(version, rendering.config_name, overrides)
     for variable in ("HOME", "RLX_RUN_DIR", "RLX_ATTEMPT_DIR"):
         monkeypatch.setenv(variable, f"/there/{variable}")
     for override in overrides:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from rlx.backends.shared.shell import on_host
-from rlx.backends.verl.script import Script, program, render
+from rlx.backends.verl.planner import VerlScript, interpreter_arguments, render
 from rlx.errors import UsageError
 
 WORDS = st.lists(st.text(st.sampled_from("~/ab '\"\\$`(){}!*?;&|<>#\n\té🙂-="), max_size=10), min_size=1, max_size=40)
@@ -32,7 +32,7 @@ def test_host_paths_survive_the_shell(words: list[str]) -> None:
 @settings(deadline=None, max_examples=25)
 @given(WORDS)
 def test_environment_and_arguments_survive_the_shell(words: list[str]) -> None:
-    script = Script(
+    script = VerlScript(
         title="t",
         device="cpu",
         python="python3",
@@ -69,17 +69,19 @@ def test_a_template_cannot_print_what_does_not_exist() -> None:
     ],
 )
 def test_entry_points(entrypoint: str, words: tuple[str, ...]) -> None:
-    assert program(entrypoint) == words
+    assert interpreter_arguments(entrypoint) == words
 
 
 @pytest.mark.parametrize("entrypoint", ["-c", "a b", "a;b", "a.", "main-ppo", "$(id)"])
 def test_what_is_no_entry_point_is_refused(entrypoint: str) -> None:
     with pytest.raises(UsageError, match=r"backend\.entrypoint"):
-        program(entrypoint)
+        interpreter_arguments(entrypoint)
 
 
 def setup_script(*paths: str) -> str:
-    return render(Script("t", "npu", "python3", ("-m", "x"), (), None, "m", (), {"SAID": "by the recipe"}, (), paths))
+    return render(
+        VerlScript("t", "npu", "python3", ("-m", "x"), (), None, "m", (), {"SAID": "by the recipe"}, (), paths)
+    )
 
 
 def run_script(text: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rlx.backends.verl.log.training_modes import modes
+from rlx.backends.verl.log.setting_traces import modes
 from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.modes import Mode, setting
 from rlx.evidence.run_evidence import AttemptTime, Restart, WeightRecord

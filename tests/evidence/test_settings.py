@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.backends.verl.log.precision import trained_in, validated_in
+from rlx.backends.verl.log.setting_traces import trained_in, validated_in
 from rlx.evidence import settings_of, settings_of_config
 
 ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlx.backends.verl.log.setting_traces import TRACES
-from rlx.backends.verl.log.training_modes import modes
+from rlx.backends.verl.log.setting_traces import TRACES, modes
 from rlx.evidence import Evidence, judge
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import SERVED, TRAINED, Restart, WeightRecord, WeightSync

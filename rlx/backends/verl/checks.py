@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.verl.expectations import expectations, settings_of
 from rlx.backends.verl.keys import (
@@ -22,7 +23,7 @@ from rlx.backends.verl.keys import (
     removed_value,
     shipped_versions,
 )
-from rlx.backends.verl.overrides import Override, Rendering, chosen, own_overrides, rendered
+from rlx.backends.verl.overrides import VerlRendering, chosen, own_overrides, rendered
 from rlx.backends.verl.trainers import DAPO_KEYS, config_of, is_dapo_recipe, with_dapo_keys
 from rlx.errors import UsageError
 from rlx.model import Finding, Installation, Severity
@@ -57,14 +58,14 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
     return tuple(sorted(findings, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Rendering:
+def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> VerlRendering:
     """The recipe with the key table it is checked against. Raises UsageError if there is none."""
     recipe = resolved.recipe
     table = (found and table_of(resolved, found)) or _listed_table(recipe)
     version = (found.version if found else "") or recipe.backend.version
     if is_dapo_recipe(recipe, version) and not table.defaults.keys() >= DAPO_KEYS:
         table = with_dapo_keys(table, version)
-    return Rendering(resolved, recipe, table, version)
+    return VerlRendering(resolved, recipe, table, version)
 
 
 def _listed_table(recipe: Recipe) -> KeyTable:
@@ -75,7 +76,7 @@ def _listed_table(recipe: Recipe) -> KeyTable:
     return find_table(backend.version, trainer)
 
 
-def _version(rendering: Rendering) -> Iterator[Finding]:
+def _version(rendering: VerlRendering) -> Iterator[Finding]:
     said, taken = rendering.recipe.backend.version, rendering.table.version
     if taken != said and taken in shipped_versions():
         yield Finding(
@@ -86,20 +87,20 @@ def _version(rendering: Rendering) -> Iterator[Finding]:
         )
 
 
-def _verifiers(rendering: Rendering) -> Iterator[Finding]:
+def _verifiers(rendering: VerlRendering) -> Iterator[Finding]:
     from rlx.recipe.schema import VerifierReward
 
     if isinstance(rendering.recipe.reward, VerifierReward):
         yield _error("RLX014", "reward.verifiers: verl has no named verifiers", "give reward: {path, function}")
 
 
-def _dapo(rendering: Rendering) -> Iterator[Finding]:
+def _dapo(rendering: VerlRendering) -> Iterator[Finding]:
     if rendering.recipe.algorithm.kind == "dapo":
         message = "algorithm.kind dapo: verl has no estimator of that name, DAPO is GRPO with other settings there"
         yield _error("RLX014", message, "algorithm.kind grpo, and the clip ratios and filter_groups in overrides")
 
 
-def _length(rendering: Rendering) -> Iterator[Finding]:
+def _length(rendering: VerlRendering) -> Iterator[Finding]:
     try:
         # Every number that the plan needs is looked at there.
         expectations(rendering, settings_of(chosen(rendering)))
@@ -111,7 +112,7 @@ def _error(name: str, message: str, fix: str) -> Finding:
     return Finding(name, Severity.ERROR, message, fix)
 
 
-def own_key_findings(rendering: Rendering) -> Iterator[Finding]:
+def own_key_findings(rendering: VerlRendering) -> Iterator[Finding]:
     """Check the recipe's own `overrides`."""
     written = {override.key: override for override in rendered(rendering)}
     for override in own_overrides(rendering):
@@ -120,7 +121,7 @@ def own_key_findings(rendering: Rendering) -> Iterator[Finding]:
             yield _replacement(override, written[override.key])
 
 
-def rendered_key_findings(rendering: Rendering) -> Iterator[Finding]:
+def rendered_key_findings(rendering: VerlRendering) -> Iterator[Finding]:
     """Check the keys that rlx writes: a fork may lack some, and a version may lack a feature."""
     for override in rendered(rendering):
         if not override.prefix and override.key not in rendering.table:
@@ -133,7 +134,7 @@ def rendered_key_findings(rendering: Rendering) -> Iterator[Finding]:
             )
 
 
-def _key_findings(override: Override, rendering: Rendering) -> Iterator[Finding]:
+def _key_findings(override: Override, rendering: VerlRendering) -> Iterator[Finding]:
     version, where = rendering.version, _origin(rendering, override)
     if rename := find_rename(override.key, rendering.table, version):
         severity = Severity.ERROR if rename.ignored else Severity.WARNING
@@ -149,7 +150,7 @@ def _key_findings(override: Override, rendering: Rendering) -> Iterator[Finding]
         yield Finding("RLX010", Severity.ERROR, message, f"write {override.key}", where)
 
 
-def _unknown(override: Override, rendering: Rendering, where: str) -> Finding:
+def _unknown(override: Override, rendering: VerlRendering, where: str) -> Finding:
     message = f"{override.source}: verl {rendering.table.version} has no key {override.key}"
     if override.prefix.startswith("+"):
         return Finding("RLX010", Severity.NOTE, f"{message}; it is added as written", "", where)
@@ -167,7 +168,7 @@ def _replacement(override: Override, written: Override) -> Finding:
     return Finding("RLX013", Severity.NOTE, message)
 
 
-def _origin(rendering: Rendering, override: Override) -> str:
+def _origin(rendering: VerlRendering, override: Override) -> str:
     return rendering.resolved.origins.get(override.source, "")
 
 
@@ -217,7 +218,7 @@ def _same(said: str, found: str) -> bool:
     return all(one == other for one, other in zip(numbers(said), numbers(found), strict=False))
 
 
-_RULES: tuple[Callable[[Rendering], Iterator[Finding]], ...] = (
+_RULES: tuple[Callable[[VerlRendering], Iterator[Finding]], ...] = (
     _version,
     _verifiers,
     _dapo,

@@ -1,4 +1,4 @@
-"""Read which correction of off-policy samples verl really applies, from the settings that it gets.
+"""Names of verl's keys that several parts need, and the correction of off-policy samples that verl really applies.
 
 Source: verl 0.6.1 to 0.9.1, trainer/config/algorithm/rollout_correction.yaml and trainer/ppo/rollout_corr_helper.py.
 """
@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from rlx.model import Correction
 
+LOG_PROBS_KEY = "actor_rollout_ref.rollout.calculate_log_probs"
 SECTION = "algorithm.rollout_correction"
 WEIGHTS, WEIGHTS_THRESHOLD, REJECTION, REJECTION_THRESHOLD, REJECTION_LOW, VETO, BYPASS = (
     f"{SECTION}.{name}"

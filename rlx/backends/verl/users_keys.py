@@ -35,8 +35,7 @@ from rlx.backends.verl.key_names import (
     WEIGHTS_THRESHOLD,
 )
 from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
-from rlx.backends.verl.overrides import chosen
-from rlx.backends.verl.overrides.layout import MEGATRON_SPLITS, config_name
+from rlx.backends.verl.overrides import MEGATRON_SPLITS, chosen
 from rlx.backends.verl.trainers import CONFIG, DAPO, MAIN_PPO, MEGATRON_CONFIG, trainer_of_program
 from rlx.errors import UsageError
 from rlx.yaml_reader.hydra import bare_key
@@ -180,7 +179,7 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
     found = {
         key: Rendered(value, override.source) for override in chosen(rendering) for key, value in override.leaves()
     }
-    name = config_name(rendering)
+    name = rendering.config_name
     source = "backend.config_name" if rendering.recipe.backend.config_name else "backend.engine"
     return {**found, CONFIG_NAME: Rendered(name, source)} if name else found
 

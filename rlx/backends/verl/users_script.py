@@ -15,7 +15,8 @@ from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.shell import on_host, render_template
 from rlx.backends.shared.users_launches import Frame, UsersScript
-from rlx.backends.verl.overrides import cpu, noise
+from rlx.backends.verl.environment import NOISE_HOOK, with_module
+from rlx.backends.verl.overrides import CPU_PLUGIN
 from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.resources import payload_folder
@@ -83,7 +84,7 @@ def _frame(script: UsersScript, site: Site) -> Frame:
     return Frame(
         title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
         device=script.device_kind,
-        env={**site.env, **(noise.environment(site.env) if _is_hooked(script) else {})},
+        env={**site.env, **(with_module(site.env, NOISE_HOOK) if _is_hooked(script) else {})},
         path_prefix=site.path_prefix,
         setup=site.setup,
         workdir=script.workdir,
@@ -93,7 +94,7 @@ def _frame(script: UsersScript, site: Site) -> Frame:
 
 
 def _is_hooked(script: UsersScript) -> bool:
-    return script.aqn is not None and cpu.PLUGIN not in script.text
+    return script.aqn is not None and CPU_PLUGIN not in script.text
 
 
 def _expectations(script: UsersScript) -> Expectations:
@@ -114,7 +115,7 @@ def _noise_files(script: UsersScript) -> Iterator[PlannedFile]:
         return
     yield from modules(NOISE)
     if _is_hooked(script):
-        yield from modules(noise.HOOK, payload_folder("verl"))
+        yield from modules(NOISE_HOOK, payload_folder("verl"))
     settings = payload_settings(_Noise(script.aqn, script.seed), script.aqn, script.steps, None)
     yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)
 
@@ -128,7 +129,7 @@ def _findings(script: UsersScript) -> Iterator[Finding]:
     if script.aqn is None:
         return
     for found in _REPLACES.finditer(script.text):
-        if cpu.PLUGIN not in found[0]:
+        if CPU_PLUGIN not in found[0]:
             line = script.text.count("\n", 0, found.start()) + 1
             message = f"the script replaces what brings the noise: line {line}: {found[0].strip()}"
             fix = "add to it: VERL_USE_EXTERNAL_MODULES=…,$VERL_USE_EXTERNAL_MODULES, PYTHONPATH=…:$PYTHONPATH"

@@ -10,15 +10,9 @@ verl/trainer/main_ppo.py for what it prints at first; verl/utils/reward_score/__
 from __future__ import annotations
 
 from rlx.backends.verl.key_names import CRITIC_SEED_KEYS, SEED_KEYS
-from rlx.backends.verl.log import noise_wordings
-from rlx.backends.verl.log.configured import configured
-from rlx.backends.verl.log.lines import LINES
-from rlx.backends.verl.log.noise_faults import noise_faults
-from rlx.backends.verl.log.phases import phases
-from rlx.backends.verl.log.precision import PRECISION
-from rlx.backends.verl.log.printed_config import parse_printed_config
-from rlx.backends.verl.log.setting_traces import TRACES
-from rlx.backends.verl.log.training_modes import modes
+from rlx.backends.verl.log.lines import LINES, configured, parse_printed_config, phases
+from rlx.backends.verl.log.noise_lines import NEEDLES, noise_faults, read_noise_line
+from rlx.backends.verl.log.setting_traces import PRECISION, TRACES, modes
 from rlx.evidence.log_grammar import KnownHangs, LogGrammar, Role
 from rlx.payload.replayed_graders import BOXED, GSM8K
 from rlx.yaml_reader.hydra import read_words
@@ -27,8 +21,8 @@ GRAMMAR = LogGrammar(
     title="verl",
     rules="verl 3",
     lines=LINES,
-    noise_needles=noise_wordings.NEEDLES,
-    noise=noise_wordings.read_noise_line,
+    noise_needles=NEEDLES,
+    noise=read_noise_line,
     noise_faults=noise_faults,
     core=("val-core/",),
     validation=("val-core/", "val-aux/", "val/"),

@@ -9,9 +9,20 @@ failed, and say so.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
 
-from rlx.evidence.log_grammar import DataLength, DataRows, LineForm, LineSays, Resumed, StepMetrics, TotalSteps
+from rlx.evidence.log_grammar import (
+    Configured,
+    DataLength,
+    DataRows,
+    LineForm,
+    LineSays,
+    Resumed,
+    StepMetrics,
+    TotalSteps,
+)
 from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import FaultKind, LoggedFault, Progress
 
@@ -27,7 +38,6 @@ _TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
 _DATASET_ROWS = re.compile(r"train dataset size: (\d{1,12}), val dataset size: (\d{1,12})")
 _DATASET_LENGTH = re.compile(r"(filter )?dataset len: (\d{1,12})")
 _RESUMED_AT = re.compile(r"[Ss]etting global step to (\d{1,12})")
-
 _REWARD_FAILED = re.compile(
     r"(?:[Ee]rror|[Ff]ailed|[Ee]xception)\b.{0,20}\b[Rr]eward computation\b|"
     r"\b[Rr]eward computation (?:failed|timed out|error)|[Ss]coring\b.{0,20}Setting all as 0|"
@@ -40,6 +50,28 @@ _NO_OPTIMIZER = re.compile(
 _FOLDED = re.compile(r"\[repeated (\d{1,9})x across cluster\]")
 _PROCESS = re.compile(r"^\(\w+ pid=\d+[^)]{0,99}\) ")
 _QUOTED = 160
+_MOST_LINES = 20_000
+_SPEAKER = re.compile(r"\(\w+ (?:pid=\d+(?:, ip=[^)\s]+)?)\) ?")
+_QUOTED_TEXT = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_BEGIN = "{'"
+# Each line of it begins with a key, a value or a bracket. A warning begins with a path, a word or a date.
+_LITERAL = re.compile(r"""\s*(?:[\[\](){}'":,]|-?\d[\d.e+-]*\s*[\]}),]|(?:None|True|False)\b|$)""")
+_NOTHING: Mapping[str, Any] = {}
+_TRAINING = (
+    ("gen", "rollout"),
+    ("gen_max", "rollout"),
+    ("reward", "reward"),
+    ("old_log_prob", "log-prob"),
+    ("ref", "reference"),
+    ("values", "critic values"),
+    ("adv", "advantages"),
+    ("update_critic", "critic update"),
+    ("update_actor", "actor update"),
+)
+_AFTER = (("update_weights", "weight sync"), ("testing", "validation"))
+_SAVED = "save_checkpoint"
+# A trainer that generates several times a step, or elsewhere meanwhile, has no such order.
+_BATCHES, _SWITCH = "train/num_gen_batches", "timing_s/switch_to_trainer"
 
 
 def read_step_lines(line: str) -> Iterator[StepMetrics]:
@@ -78,6 +110,109 @@ def _read_faults(line: str) -> Iterator[LoggedFault]:
         if pattern.search(line):
             folded = _FOLDED.search(line)
             yield LoggedFault(kind, int(folded[1]) if folded else 1, _PROCESS.sub("", line).strip()[:_QUOTED])
+
+
+def parse_printed_config(lines: Iterable[str]) -> Mapping[str, Any]:
+    """The first dictionary with an actor in it that one process prints, in lines without colours."""
+    lines = iter(lines)
+    for line in lines:
+        speaker = _speaker(line)
+        body = line[len(speaker) :]
+        if body.startswith(_BEGIN) and "actor" in body:
+            rest = (each[len(speaker) :] for each in lines if _speaker(each) == speaker)
+            printed = [body, *islice(rest, _MOST_LINES)]
+            return _read(_until_closed(printed)) or _read(_until_closed(filter(_LITERAL.match, printed)))
+    return {}
+
+
+def _speaker(line: str) -> str:
+    match = _SPEAKER.match(line)
+    return match[0] if match else ""
+
+
+def _until_closed(body: Iterable[str]) -> list[str]:
+    """The lines of one dictionary. Ray may tear a line in two and drop blanks at its begin: brackets alone count."""
+    kept: list[str] = []
+    depth = 0
+    for line in body:
+        kept.append(line)
+        bare = _QUOTED_TEXT.sub("", line)
+        depth += sum(map(bare.count, "{[(")) - sum(map(bare.count, "}])"))
+        if depth <= 0:
+            break
+    return kept
+
+
+def _read(body: list[str]) -> Mapping[str, Any]:
+    import ast
+
+    try:
+        tree = ast.literal_eval("\n".join(body))
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def configured(config: Mapping[str, Any]) -> Configured | None:
+    """What the run was configured to do; None for a configuration that is not verl's. Whatever is odd says nothing."""
+    trainer = _section(config, "trainer")
+    if type(trainer.get("test_freq")) is not int or trainer.get("val_only") is True:
+        return None
+    rollout = _section(config, "actor_rollout_ref", "rollout")
+    return Configured(
+        total_steps=_count(trainer, "total_training_steps"),
+        validates_every=max(trainer["test_freq"], 0),
+        # verl validates before the training unless it is told not to.
+        validates_first=trainer.get("val_before_train", True) is True,
+        validation_samples=_count(_section(rollout, "val_kwargs"), "n") or 1,
+        reports_probability_gap=rollout.get("calculate_log_probs") is True,
+        sigmas=_sigmas(_section(trainer, "noise_injection")),
+    )
+
+
+def _sigmas(noise: Mapping[str, Any]) -> tuple[float, float, int] | None:
+    first, last, stages = _number(noise, "sigma_start"), _number(noise, "sigma_end"), _count(noise, "num_stages")
+    if noise.get("enabled") is not True or first is None or last is None or stages is None:
+        return None
+    return first, last, stages
+
+
+def _section(tree: Mapping[str, Any], *path: str) -> Mapping[str, Any]:
+    for key in path:
+        below = tree.get(key)
+        tree = below if isinstance(below, dict) else _NOTHING
+    return tree
+
+
+def _count(tree: Mapping[str, Any], key: str) -> int | None:
+    value = tree.get(key)
+    return value if type(value) is int and value > 0 else None
+
+
+def _number(tree: Mapping[str, Any], key: str) -> float | None:
+    value = tree.get(key)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 < value < 1e6 else None
+
+
+def phases(values: Mapping[str, float]) -> Sequence[tuple[str, float]]:
+    """The phases in their order, with seconds; "" for what comes after the updates of a step with a checkpoint.
+
+    That is written before or after the new weights and the validation, depending on the version.
+    """
+    if values.get(_BATCHES, 1) > 1 or _SWITCH in values or not _seconds(values, "gen"):
+        return ()
+    before = [(phase, _seconds(values, key)) for key, phase in _TRAINING]
+    after = [(phase, _seconds(values, key)) for key, phase in _AFTER]
+    if saving := _seconds(values, _SAVED):
+        after = [("", saving + sum(seconds for _, seconds in after))]
+    return [(phase, seconds) for phase, seconds in (*before, *after) if seconds]
+
+
+def _seconds(values: Mapping[str, float], key: str) -> float:
+    seconds = values.get(f"timing_s/{key}", 0.0)
+    return seconds if 0 < seconds < 1e7 else 0.0
 
 
 LINES = (

@@ -8,10 +8,15 @@ penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.p
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
+from typing import Any
 
-from rlx.backends.verl.log import learning_rate
-from rlx.evidence.modes import ALL_MODES, Mode
+from rlx.evidence.learning_rates import Schedule, constant, cosine, rate_reading
+from rlx.evidence.log_grammar import PrecisionSettings
+from rlx.evidence.modes import ALL_MODES, Mode, is_set, setting
+from rlx.evidence.reading.backend_settings import MODEL_DTYPE
 from rlx.evidence.run_evidence import SERVED, TRAINED
 from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
 from rlx.evidence.verdict import at_steps
@@ -30,6 +35,63 @@ _OTHER_NAMES = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "float
 _SLACK_OF_TOKENS = 0.02
 _SYNCHRONOUS_ONLY = frozenset({Mode.LORA, Mode.MOE, Mode.RESUMED, Mode.QUANTISED_ROLLOUT, Mode.DYNAMIC_BATCHES})
 _STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS}
+_RATE = "actor/lr"
+_OPTIM = "actor_rollout_ref.actor.optim"
+_WARM_UP = (f"{_OPTIM}.lr_warmup_steps", f"{_OPTIM}.lr_warmup_steps_ratio")
+_NAMES_OF_SCHEDULE = (f"{_OPTIM}.warmup_style", f"{_OPTIM}.lr_scheduler_type", f"{_OPTIM}.lr_decay_style")
+"""The first that is set counts."""
+_SHAPE = (f"{_OPTIM}.min_lr_ratio", f"{_OPTIM}.num_cycles")
+_RATE_KEYS = ("train.lr", *(f"overrides.{key}" for key in (f"{_OPTIM}.lr", *_WARM_UP, *_NAMES_OF_SCHEDULE, *_SHAPE)))
+"""The keys of a recipe that the rate shows."""
+_FSDP = ("fsdp", "fsdp2")
+_CONSTANT_UNLESS_SET = (None, *_FSDP, "megatron")
+"""Other engines decay by default; their names for it differ."""
+_ACTOR_DTYPES = (f"{_ACTOR}.fsdp_config.dtype", f"{_ACTOR}.megatron.dtype")
+_TRAINED_QUANTISED = tuple(f"{_ACTOR}{engine}.qat.enable" for engine in ("", ".fsdp_config", ".megatron"))
+_IMITATED = "trainer.hw_error_injection"
+_IMITATION = tuple(f"{_IMITATED}.{name}" for name in ("enabled", "apply_during", "error_type"))
+_KEYS = frozenset((*_ACTOR_DTYPES, *_TRAINED_QUANTISED, *_IMITATION, f"{_ROLLOUT}.dtype", f"{_ROLLOUT}.quantization"))
+_MODEL = "actor_rollout_ref.model"
+_ENGINES = tuple(f"{_ROLLOUT}.engine_kwargs.{name}" for name in ("vllm", "sglang", "trtllm"))
+_ON = {
+    Mode.PARTIAL_ROLLOUTS: ("async_training.partial_rollout", f"{_ROLLOUT}.partial_rollout"),
+    Mode.DYNAMIC_BATCHES: (f"{_ACTOR}.use_dynamic_bsz",),
+    Mode.FILTERED_GROUPS: ("algorithm.filter_groups.enable", "data.filter_accuracy"),
+    Mode.MULTI_TURN: (
+        f"{_ROLLOUT}.multi_turn.enable",
+        f"{_ROLLOUT}.multi_turn.tool_config_path",
+        f"{_ROLLOUT}.multi_turn.function_tool_path",
+        f"{_ROLLOUT}.multi_turn.interaction_config_path",
+        f"{_ROLLOUT}.agent.agent_loop_config_path",
+    ),
+    Mode.LORA: (
+        f"{_MODEL}.lora_rank",
+        f"{_MODEL}.lora.rank",
+        f"{_MODEL}.lora_adapter_path",
+        f"{_MODEL}.lora.adapter_path",
+    ),
+    Mode.QUANTISED_ROLLOUT: (
+        f"{_ROLLOUT}.quantization",
+        f"{_ROLLOUT}.quantization_config_file",
+        f"{_ACTOR}.fsdp_config.qat.enable",
+        f"{_ACTOR}.megatron.qat.enable",
+        *(f"{engine}.quantization" for engine in _ENGINES),
+    ),
+    Mode.MOE: (f"{_ROLLOUT}.enable_rollout_routing_replay", f"{_ROLLOUT}.moe_load_balance_metrics_interval"),
+}
+"""Settings of which one that is on suffices."""
+_CACHES = tuple(f"{engine}.kv_cache_dtype" for engine in _ENGINES)
+_EXPERTS = (
+    f"{_ROLLOUT}.expert_parallel_size",
+    f"{_ACTOR}.fsdp_config.expert_parallel_size",
+    f"{_ACTOR}.megatron.expert_model_parallel_size",
+    f"{_ACTOR}.torchtitan.expert_parallel_size",
+    f"{_ACTOR}.veomni.expert_parallel_size",
+)
+_NAMES_OF_EXPERTS = re.compile(
+    r"\d+B-A\d|moe|mixtral|deepseek[-_]?(v[2-9]|r1(?!-distill))|moonlight|gpt-oss|kimi-k2|llama-4", re.IGNORECASE
+)
+"""No setting says what a model is made of, and most are run without parallel experts: `Qwen3-30B-A3B`."""
 
 
 def _kl(given: TraceInput) -> Reading:
@@ -194,11 +256,105 @@ def _lora(given: TraceInput) -> Reading:
     return Reading(Shown.SHOWN, f"the trainer has adapters of rank {found}" if found else "the trainer has no adapters")
 
 
+def _learning_rate(given: TraceInput) -> Reading:
+    """Compare the logged rate of each step with that of the schedule."""
+    return rate_reading(given, _RATE, given.number(f"{_OPTIM}.lr"), _rate_schedule(given))
+
+
+def _rate_schedule(given: TraceInput) -> Schedule | None:
+    """Return the schedule; None for one that is not known here, or that a resumed run may have begun anew."""
+    strategy = given.value("actor_rollout_ref.actor.strategy")
+    style = next((found for key in _NAMES_OF_SCHEDULE if isinstance(found := given.value(key), str)), None)
+    if style is None and strategy in _CONSTANT_UNLESS_SET:
+        style = "constant"
+    total, is_planned = given.total_steps, any(key in given.setup.planned for key in _WARM_UP)
+    steps, ratio = given.number(_WARM_UP[0]) or 0, given.number(_WARM_UP[1]) or 0.0
+    warm_up = int(steps) if steps > 0 else int(ratio * total)
+    if style == "constant" and not warm_up:
+        return constant()
+    # Megatron and others have schedules of their own.
+    if strategy not in _FSDP or Mode.RESUMED in given.modes:
+        return None
+    if style == "constant":
+        return constant(warm_up, is_planned=is_planned)
+    if style == "cosine" and total and given.value(f"{_OPTIM}.zero_indexed_step") is not False:
+        lowest, cycles = given.number(f"{_OPTIM}.min_lr_ratio") or 0.0, given.number(f"{_OPTIM}.num_cycles") or 0.5
+        return cosine(total, warm_up, lowest=lowest, cycles=cycles, is_planned=is_planned)
+    return None
+
+
+def trained_in(settings: Mapping[str, Any]) -> str:
+    """The actor's precision in words; empty where it is not known."""
+    dtype = next((settings[key] for key in _ACTOR_DTYPES if settings.get(key)), settings.get(MODEL_DTYPE))
+    quantised = "quantised weights" if any(settings.get(key) is True for key in _TRAINED_QUANTISED) else ""
+    return _words(dtype, quantised or _imitated(settings, {"training", "both"}))
+
+
+def validated_in(settings: Mapping[str, Any]) -> str:
+    """The rollout's precision in words; empty where it is not known."""
+    quantised = "quantised weights" if settings.get(f"{_ROLLOUT}.quantization") else ""
+    dtype = settings.get(f"{_ROLLOUT}.dtype") or settings.get(MODEL_DTYPE)
+    return _words(dtype, quantised or _imitated(settings, {"rollout", "both"}))
+
+
+def _imitated(settings: Mapping[str, Any], phases: set[str]) -> str:
+    """The fork imitates a format in the rollout only unless it is told otherwise."""
+    if settings.get(f"{_IMITATED}.enabled") is not True:
+        return ""
+    during = settings.get(f"{_IMITATED}.apply_during", "rollout")
+    return f"imitated {settings.get(f'{_IMITATED}.error_type', 'errors')}" if during in phases else ""
+
+
+def _words(dtype: Any, quantised: str) -> str:
+    if not isinstance(dtype, str):
+        return ""
+    name = _OTHER_NAMES.get(dtype.lower(), dtype)
+    return f"{name} with {quantised}" if quantised else name
+
+
+def modes(configuration: Mapping[str, Any]) -> Iterator[Mode]:
+    """Yield the modes that are on. Nothing for a configuration that is not known."""
+    yield from _off_policy(configuration)
+    found = {mode for mode, keys in _ON.items() if any(is_set(configuration, key) for key in keys)}
+    if setting(configuration, f"{_ROLLOUT}.agent.default_agent_loop") not in (None, "single_turn_agent"):
+        found.add(Mode.MULTI_TURN)
+    if any(setting(configuration, key) not in (None, "auto") for key in _CACHES):
+        found.add(Mode.QUANTISED_ROLLOUT)
+    if _has_experts(configuration):
+        found.add(Mode.MOE)
+    if setting(configuration, "trainer.resume_mode") == "resume_path":
+        found.add(Mode.RESUMED)
+    yield from (mode for mode in Mode if mode in found)
+
+
+def _off_policy(configuration: Mapping[str, Any]) -> Iterable[Mode]:
+    if setting(configuration, "trainer.v1.trainer_mode") in ("colocate_async", "separate_async"):
+        # Only its second trainer reads this key; where the first one runs it changes nothing, and costs some checks.
+        return (Mode.ASYNCHRONOUS,)
+    if isinstance(configuration.get("async_training"), Mapping):
+        return (Mode.ASYNCHRONOUS,)
+    # Devices of its own for the rollout: the plain trainer has no such section.
+    return (Mode.OFF_POLICY,) if isinstance(configuration.get("rollout"), Mapping) else ()
+
+
+def _has_experts(configuration: Mapping[str, Any]) -> bool:
+    path, replay = setting(configuration, f"{_MODEL}.path"), f"{_ACTOR}.{{}}.router_replay.mode"
+    return (
+        any(_above_one(setting(configuration, key)) for key in _EXPERTS)
+        or any(setting(configuration, replay.format(each)) in ("R2", "R3") for each in ("megatron", "veomni"))
+        or (isinstance(path, str) and _NAMES_OF_EXPERTS.search(path.rstrip("/").rpartition("/")[2]) is not None)
+    )
+
+
+def _above_one(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 1
+
+
 TRACES = (
     Trace(
-        learning_rate.KEYS,
-        learning_rate.METRIC,
-        learning_rate.read,
+        _RATE_KEYS,
+        _RATE,
+        _learning_rate,
         _STEP_BY_STEP,
     ),
     Trace(("algorithm.kl",), f"{_KL_LOSS} and {_KL_REWARD}", _kl, ALL_MODES),
@@ -224,3 +380,4 @@ TRACES = (
     Trace(("model.lora",), "the records of the trainer's weights", _lora, ALL_MODES),
 )
 """No metric of verl tells clipping, the entropy coefficient, the temperature or the aggregation of the loss."""
+PRECISION = PrecisionSettings(_KEYS, trained_in, validated_in)

@@ -1,8 +1,7 @@
 """Rehearse a recipe for verl: the same one in small, for stock verl on this CPU."""
 
-from rlx.backends.verl.rehearsal.derive import rehearsal_of
-from rlx.backends.verl.rehearsal.engines import engine_for
-from rlx.backends.verl.rehearsal.keys import VERSION
+from rlx.backends.verl.rehearsal.derive import engine_for, rehearsal_of
+from rlx.backends.verl.rehearsal.inputs import VERSION
 from rlx.installed import install_command
 
 PACKAGES = ("torch", "transformers", "ray", "transfer_queue", "pyarrow", "peft", "fastapi", "uvicorn", "cachetools")

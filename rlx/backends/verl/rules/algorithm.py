@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.key_names import (
     BYPASS,
+    LOG_PROBS_KEY,
     REJECTION,
     REJECTION_LOW,
     REJECTION_THRESHOLD,
@@ -19,7 +20,6 @@ from rlx.backends.verl.key_names import (
     correction_of,
 )
 from rlx.backends.verl.keys import numbers
-from rlx.backends.verl.overrides.rollout import LOG_PROBS_KEY
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
 from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 

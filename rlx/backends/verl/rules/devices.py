@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
-from rlx.backends.verl.overrides.ascend import FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
-from rlx.backends.verl.overrides.cpu import NEEDED_KEY
+from rlx.backends.verl.overrides import CPU_NEEDS_KEY, FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import one_of
 from rlx.planning.rules.rule_table import Flaw, error, rule, warning
@@ -19,7 +18,7 @@ _ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 @rule("RLX401")
 def old_verl(facts: VerlFacts) -> Iterator[Flaw]:
-    if facts.recipe.layout.device == "cpu" and NEEDED_KEY not in facts.settings.defaults:
+    if facts.recipe.layout.device == "cpu" and CPU_NEEDS_KEY not in facts.settings.defaults:
         message = f"layout.device cpu: verl {facts.settings.version} cannot be steered from outside"
         yield error(message, "use verl 0.9", "layout.device")
 
@@ -184,6 +183,6 @@ def seeds_of_requests(facts: VerlFacts) -> Iterator[Flaw]:
     rollout, settings = facts.recipe.rollout, facts.settings
     if not rollout.deterministic or rollout.engine == "cpu":
         return
-    if rollout.engine != "vllm" or NEEDED_KEY not in settings.defaults or not facts.starts_main_ppo:
+    if rollout.engine != "vllm" or CPU_NEEDS_KEY not in settings.defaults or not facts.starts_main_ppo:
         message = f"rollout.deterministic with {rollout.engine} and verl {settings.version}: no request gets a seed"
         yield error(message, "verl 0.9 with vllm, or deterministic: false", "rollout.deterministic")

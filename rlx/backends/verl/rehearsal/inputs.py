@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.rendering import KeyTable
+from rlx.backends.verl.data import TABLES
 from rlx.backends.verl.keys import TRAINERS, find_rename, find_table, removed_value
-from rlx.backends.verl.overrides import Override, rendered
-from rlx.backends.verl.overrides.base import Rendering
+from rlx.backends.verl.overrides import VerlRendering, rendered
+from rlx.errors import RlxError, UsageError
+from rlx.local_files import MOST_SOURCE, read_text
+from rlx.model.run_dir import PAYLOAD_DIR
+from rlx.planning.rehearsal.rows import Schema
 from rlx.planning.rehearsal.twin import Change, Untold
+from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
+    from rlx.recipe.schema import FunctionReward, Recipe
 
 VERSION = "0.9.1"
 # Where the run writes, and what it starts from: these must be the rehearsal's own.
@@ -40,6 +50,9 @@ _ON_ANY_DEVICE = (
     "max_num_seqs",
 )
 _NOISE = "trainer.noise_injection."
+_QUESTIONS = (("Ann has 3 apples and buys 4 more. How many has she now?", "7"), ("What is 12 minus 5?", "7"))
+_RECORDER = "rehearsed_reward.py"
+_ORDER = f"{PAYLOAD_DIR}/rehearsed_reward.json"
 
 
 def rehearsal_table() -> KeyTable:
@@ -53,7 +66,7 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
     it changes.
     """
     table = rehearsal_table()
-    ours = {one.key for one in rendered(Rendering(twin, twin.recipe, table, VERSION)) if _is_ours(one, changed)}
+    ours = {one.key for one in rendered(VerlRendering(twin, twin.recipe, table, VERSION)) if _is_ours(one, changed)}
     kept: dict[str, object] = {}
     said: list[Change | Untold] = []
     for written, value in twin.recipe.overrides.items():
@@ -110,3 +123,77 @@ def fork_keys_untold(resolved: ResolvedRecipe) -> Iterator[Untold]:
         yield Untold(f"backend.entrypoint: {backend.entrypoint}", "a fork's own program; stock main_ppo is rehearsed")
     if backend.config_name:
         yield Untold(f"backend.config_name: {backend.config_name}", "a fork's own defaults; stock verl's are rehearsed")
+
+
+def _made_up(prompt_key: str, role: str, count: int) -> Any:
+    """Rows as verl's own GSM8K example has them."""
+    import pyarrow
+
+    rows = []
+    for index in range(count):
+        question, answer = _QUESTIONS[index % len(_QUESTIONS)]
+        rows.append(
+            {
+                "data_source": "openai/gsm8k",
+                prompt_key: [{"role": "user", "content": f'{question} Output the final answer after "####".'}],
+                "ability": "math",
+                "reward_model": {"style": "rule", "ground_truth": answer},
+                "extra_info": {"index": index, "split": role, "question": question, "answer": f"#### {answer}"},
+            }
+        )
+    return pyarrow.Table.from_pylist(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReward:
+    """`section` of the twin's recipe, and the further files of its run."""
+
+    section: Mapping[str, Any]
+    files: Mapping[str, str]
+    changes: tuple[Change, ...] = ()
+    untold: tuple[Untold, ...] = ()
+
+    @property
+    def changed(self) -> set[str]:
+        """Keys of the recipe from which rlx writes the recorder's name."""
+        return {"reward.path", "reward.function", "reward.kwargs"}
+
+
+def reward_of(recipe: Recipe, own_rows: bool) -> RecordedReward:
+    """`own_rows`: the training rows are the user's. Raises RlxError for a file that cannot be read."""
+    from rlx.recipe.schema import FunctionReward
+
+    reward = recipe.reward
+    if isinstance(reward, FunctionReward):
+        return _of_function(reward)
+    if isinstance(reward, str) and (own_rows or reward in TABLES.rewards):
+        change = Change("reward", reward, "verl's own", "picked by data_source; each call is recorded")
+        return RecordedReward(_section({}), _order(file=None), (change,))
+    why = "not verl's own, and there are no rows here that could say what it grades"
+    change = Change("reward", str(reward), "a stand-in", why)
+    return RecordedReward(_section({}), _order(stand_in=True), (change,), (Untold(f"reward {reward}", why),))
+
+
+def _of_function(reward: FunctionReward) -> RecordedReward:
+    path = Path(reward.path)
+    if path.name == _RECORDER:
+        raise UsageError(f"reward.path: {path.name} is the name of one of rlx's own files", "rename it")
+    try:
+        text = read_text(path, MOST_SOURCE)
+    except OSError as problem:
+        raise RlxError(f"{path}: cannot be read: {problem.strerror}", "check reward.path") from None
+    name = f"{reward.function} of {path.name}"
+    change = Change("reward", name, f"{name}, recorded", "the same function; what it is asked and answers is kept")
+    files = {f"{PAYLOAD_DIR}/{path.name}": text, **_order(file=path.name, function=reward.function)}
+    return RecordedReward(_section(reward.kwargs), files, (change,))
+
+
+def _section(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"path": str(payload_folder("verl") / _RECORDER), "function": "compute_score", "kwargs": dict(kwargs)}
+
+
+def _order(**order: Any) -> dict[str, str]:
+    return {_ORDER: json.dumps(order)}
+
+
+SCHEMA = Schema("verl's schema", _made_up)
