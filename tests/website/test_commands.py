@@ -44,6 +44,13 @@ def test_a_command_that_a_sentence_names_has_the_options_that_it_names(page: Pat
         assert {word for word in words if re.match(r"--?[a-z]", word)} <= {*options, "--help"} or not own, command
 
 
+@pytest.mark.parametrize("page", [*FOR_USERS, REPOSITORY / "CONTRIBUTING.md"], ids=lambda page: page.stem)
+def test_make_has_each_target_that_a_page_names(page: Path) -> None:
+    code = "\n".join(re.findall(r"(?ms)^```.*?^```$|^ {4}.*?$|`[^`]+`", page.read_text(encoding="utf-8")))
+    targets = re.findall(r"(?m)^([a-z][a-z-]*):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"))
+    assert set(re.findall(r"(?m)(?:^ *|&& |`)make ([a-z][a-z-]*)", code)) <= set(targets)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_both_languages_give_the_same_commands_and_outputs(name: str) -> None:
     assert commands(CHINESE[name]) == commands(ENGLISH[name])
