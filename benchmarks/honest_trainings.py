@@ -140,8 +140,7 @@ def rlx(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 def keep(outcome: Outcome, folder: Path) -> None:
     """Write the fixture of a run: its bundle, without the names of this machine, and what is expected of it."""
-    from rlx.runs.bundles.bundle_layout import belongs
-    from rlx.runs.bundles.tar_file import unpack_tar, write_tar
+    from rlx.runs.bundles.bundle_file import belongs, unpack_tar, write_tar
 
     written, unpacked = folder / "written.tar.gz", folder / "unpacked"
     done = rlx(folder, "report", outcome.run["run_id"], "--bundle", str(written))
@@ -170,8 +169,8 @@ def machine_names(folder: Path) -> dict[str, str]:
 
 def replace_names(bundle: Path, names: dict[str, str]) -> None:
     """Replace names in all files of an unpacked bundle, and write anew the digests that follow from them."""
-    from rlx.runs.bundles.bundle_layout import DOCUMENT, SUMS
-    from rlx.runs.bundles.unpacked_home import file_sha256, manifest_sha256
+    from rlx.runs.bundles.bundle_file import DOCUMENT, SUMS
+    from rlx.runs.bundles.bundled_run import file_sha256, manifest_sha256
 
     known = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names))
     for file in sorted(path for path in bundle.rglob("*") if path.is_file()):

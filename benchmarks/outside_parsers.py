@@ -242,12 +242,12 @@ _CONTAINERS = (
 def _report(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
     from rlx.runs.index.run_index import Index
-    from rlx.runs.looking.fan_out import Asked
-    from rlx.runs.looking.observe import observe
-    from rlx.runs.looking.state_report import facts_of
+    from rlx.runs.queries import Asked
     from rlx.runs.run import RunRef
+    from rlx.runs.status.host_report import read_report
+    from rlx.runs.status.observation import observe
 
-    facts = facts_of(LOCAL, "/r", Completed(0, data, b""), 0.0)
+    facts = read_report(LOCAL, "/r", Completed(0, data, b""), 0.0)
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
     observe(Index(folder), refs, Asked([facts], {}))
 
@@ -255,7 +255,7 @@ def _report(data: bytes, folder: Path) -> None:
 def _leases(data: bytes, folder: Path) -> None:
     from rlx.cli.text.queue_text import lease_lines
     from rlx.hosts.host_errors import reading_answer
-    from rlx.runs.looking.leases import parse_leases
+    from rlx.runs.status.host_queue import parse_leases
 
     with reading_answer("far", "leases"):
         found = parse_leases(data.decode(errors="replace"))
@@ -263,7 +263,7 @@ def _leases(data: bytes, folder: Path) -> None:
 
 
 def _listing(data: bytes, folder: Path) -> None:
-    from rlx.runs.copies.pull_wire import Wanted, _parse_list, batches
+    from rlx.runs.copies.pull import Wanted, _parse_list, batches
     from rlx.runs.run import RunRef
 
     ref = RunRef(RUN, "l", "n", "a", 1, FAR, "/r", 0.0)
@@ -291,7 +291,7 @@ def _frames(files: Iterable[tuple[str, str]], run: Path) -> bytes:
 
 def _mirror(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
-    from rlx.runs.copies.copying import take
+    from rlx.runs.copies.mirror import take
     from rlx.runs.copies.mirror_wire import Request
 
     home = folder / "mirror"
@@ -303,8 +303,7 @@ def _mirror(data: bytes, folder: Path) -> None:
 
 def _stream(data: bytes, folder: Path) -> None:
     from rlx.hosts.host_errors import reading_answer
-    from rlx.runs.logs.follow import _Follower, _Pieces
-    from rlx.runs.logs.log_lines import LogQuery
+    from rlx.runs.logs import LogQuery, _Follower, _Pieces
     from rlx.runs.run import RunRef
 
     ref = RunRef(RUN, "l", "n", "a", 1, FAR, "/r", 0.0)
@@ -316,7 +315,7 @@ def _stream(data: bytes, folder: Path) -> None:
 
 def _adopted(data: bytes, folder: Path) -> None:
     from rlx.hosts.host_errors import reading_answer
-    from rlx.runs.adopted.foreign_log import _answer
+    from rlx.runs.importing.log_copy import _answer
 
     head, _, rest = data.partition(b"\n")
     with reading_answer("far", "a log"):
@@ -466,7 +465,7 @@ def _log(data: bytes, folder: Path) -> None:
     from rlx.evidence import read_log
     from rlx.evidence.diagnosis import collapses
     from rlx.evidence.reading.foreign_config import read_printed_config
-    from rlx.runs.judging.composed_config import read_composed
+    from rlx.runs.judging.configuration import read_composed
 
     (folder / "log").write_bytes(data)
     list(collapses(read_log(folder / "log", finished=True)))
@@ -577,8 +576,8 @@ _YAML = ("rlx/yaml_reader/",)
 _RECIPE = tuple(
     f"rlx/recipe/{name}.py" for name in ("source", "yaml_tree", "inherit", "tree", "load", "arms", "wording")
 )
-_REPORT = ("rlx/runs/looking/state.py", "rlx/runs/looking/observe.py")
-_STREAMED = ("rlx/runs/logs/follow.py", "rlx/runs/logs/line_stream.py")
+_REPORT = ("rlx/runs/status/host_report.py", "rlx/runs/status/observation.py")
+_STREAMED = ("rlx/runs/logs.py",)
 _JSON = "rlx/model/jsonable.py"
 _EVIDENCE = ("rlx/evidence/reading/", "rlx/evidence/metrics.py")
 
@@ -621,11 +620,11 @@ PARSERS = {
             _model,
         ),
         Parser("reports", _REPORT, lambda: list(_REPORTS), _report),
-        Parser("leases", ("rlx/runs/looking/leases.py",), lambda: list(_LEASES), _leases),
-        Parser("listings", ("rlx/runs/copies/pull_wire.py",), lambda: list(_LISTINGS), _listing),
+        Parser("leases", ("rlx/runs/status/host_queue.py",), lambda: list(_LEASES), _leases),
+        Parser("listings", ("rlx/runs/copies/pull.py",), lambda: list(_LISTINGS), _listing),
         Parser("frames of copies", ("rlx/runs/copies/mirror_",), _mirror_seeds, _mirror),
         Parser("frames of logs -f", _STREAMED, lambda: list(_STREAM), _stream),
-        Parser("logs of others", ("rlx/runs/adopted/foreign_log.py",), _adopted_seeds, _adopted),
+        Parser("logs of others", ("rlx/runs/importing/log_copy.py",), _adopted_seeds, _adopted),
         Parser("containers", ("rlx/hosts/containers/locate.py",), lambda: list(_CONTAINERS), _container),
         Parser("installations", ("rlx/hosts/installations.py",), _installation_seeds, _installation),
         Parser(

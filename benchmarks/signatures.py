@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.page_tables import out_of_date, row, said
 from rlx.evidence.diagnosis import Diagnosis, Kind, Signature, signatures
 from rlx.findings import Language, finding_row
-from rlx.runs.judging.diagnosed import diagnose_log
+from rlx.runs.judging.diagnose_runs import diagnose_log
 
 REPOSITORY = Path(__file__).parent.parent
 CASES = REPOSITORY / "tests" / "cases"

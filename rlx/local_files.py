@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import ast
 import errno
+import fcntl
 import json
 import os
 import pwd
 import re
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -157,3 +159,14 @@ def _size(count: int) -> str:
     if count % (1 << 20) == 0:
         return f"{count >> 20} MiB"
     return f"{count / 10**6:g} MB" if count >= 10**6 else f"{count // 1000} kB"
+
+
+@contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep every other rlx that locks this folder out of it meanwhile. Raises OSError."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.model import Expectations, salvage_jsonable
-from rlx.runs.bundles.bundle_layout import RUNS, belongs
-from rlx.runs.bundles.tar_file import unpack_tar
+from rlx.runs.bundles.bundle_file import RUNS, belongs, unpack_tar
 from rlx.runs.index.registrations import FOLDER
 
 

@@ -87,9 +87,8 @@ def judge_bundle(path: str | Path) -> JudgedBundle:
     nothing is written but a folder for temporary files. Raises RlxError for a file that is no bundle, of a later format
     or later rules, or with anything else in it.
     """
-    from rlx.runs.bundles.bundle_layout import belongs
-    from rlx.runs.bundles.tar_file import unpack_tar
-    from rlx.runs.bundles.unpacked_home import file_sha256
+    from rlx.runs.bundles.bundle_file import belongs, unpack_tar
+    from rlx.runs.bundles.bundled_run import file_sha256
 
     path = Path(path)
     with tempfile.TemporaryDirectory(prefix="rlx-judge-") as scratch:
@@ -184,7 +183,7 @@ def _objections(today: Claims, rules: int) -> Iterator[Objection]:
 
 def _read_document(path: Path, folder: Path) -> _Document:
     """Read bundle.json. Raises RlxError for one that this rlx cannot read."""
-    from rlx.runs.bundles.bundle_layout import DOCUMENT
+    from rlx.runs.bundles.bundle_file import DOCUMENT
 
     try:
         document = parse_json(read_bytes(folder / DOCUMENT, _MOST_DOCUMENT))
@@ -226,9 +225,9 @@ def _asked(asked: Any) -> Asked:
 def _runs(listed: Any) -> Iterator[BundledRun]:
     """The listed runs. Their ids become names of files, and their numbers rows of a table."""
     from rlx.model import salvage_jsonable
-    from rlx.runs.bundles.bundle_layout import RUN_ID
+    from rlx.runs.bundles.bundle_file import RUN_ID
     from rlx.runs.bundles.bundled_run import BundledRun
-    from rlx.runs.looking.state import epoch_of
+    from rlx.runs.status.host_report import epoch_of
 
     for number, one in enumerate(listed):
         run, unread = salvage_jsonable(BundledRun, one, f"runs[{number}]")
@@ -245,7 +244,7 @@ _NEEDED = ("run_id", "launch_id", "name", "arm", "seed", "node", "created")
 
 
 def _files(folder: Path) -> set[str]:
-    from rlx.runs.bundles.bundle_layout import belongs
+    from rlx.runs.bundles.bundle_file import belongs
 
     names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     return set(filter(belongs, names))
@@ -253,8 +252,8 @@ def _files(folder: Path) -> set[str]:
 
 def _changed_files(folder: Path, runs: Sequence[BundledRun]) -> Iterator[Difference]:
     """Files that are not what the list of digests says, and manifests and registrations that are others."""
-    from rlx.runs.bundles.bundle_layout import SUMS, run_of
-    from rlx.runs.bundles.unpacked_home import file_sha256, manifest_sha256
+    from rlx.runs.bundles.bundle_file import SUMS, run_of
+    from rlx.runs.bundles.bundled_run import file_sha256, manifest_sha256
     from rlx.runs.index.registrations import FOLDER, registered_digest
 
     listed = _sums(folder)
@@ -276,7 +275,7 @@ def _changed_files(folder: Path, runs: Sequence[BundledRun]) -> Iterator[Differe
 def _other_run(folder: Path, run: BundledRun) -> Iterator[Difference]:
     """The list of runs says of each what its manifest says."""
     from rlx.runs import read_manifest
-    from rlx.runs.bundles.bundle_layout import RUNS
+    from rlx.runs.bundles.bundle_file import RUNS
 
     manifest = read_manifest(folder / RUNS / run.run_id)
     if manifest is None:
@@ -291,7 +290,7 @@ def _other_run(folder: Path, run: BundledRun) -> Iterator[Difference]:
 
 def _sums(folder: Path) -> Mapping[str, str]:
     """The digests by file, of the files that a bundle may have; none where the list is missing or no text."""
-    from rlx.runs.bundles.bundle_layout import SUMS, belongs
+    from rlx.runs.bundles.bundle_file import SUMS, belongs
 
     try:
         lines = read_text(folder / SUMS, _MOST_SUMS).splitlines()
@@ -313,7 +312,7 @@ def _computed(folder: Path, document: _Document, rules: int) -> tuple[Claims | N
 def _on_trust(runs: Sequence[BundledRun], files: set[str]) -> Iterator[str]:
     """What the bundle states and no file in it shows."""
     from rlx.model.run_dir import ATTEMPTS_DIR, EXIT_FILE
-    from rlx.runs.bundles.bundle_layout import RUNS
+    from rlx.runs.bundles.bundle_file import RUNS
     from rlx.runs.index.kept_waivers import FOLDER
 
     for run in (run for run in runs if not run.node):

@@ -82,9 +82,8 @@ def bundle_asked(path: Path, asked: Asked, tell: Tell) -> Compared | Uncompared:
 
 def _write(path: Path, folder: Path, index: Index, asked: Asked, found: Compared | Uncompared, tell: Tell) -> None:
     """Gather the evidence, compute from what was gathered alone, and pack both."""
-    from rlx.runs.bundles.bundle_layout import belongs
+    from rlx.runs.bundles.bundle_file import belongs, write_tar
     from rlx.runs.bundles.staging import gather
-    from rlx.runs.bundles.tar_file import write_tar
 
     reported, compared = claims_of(found), {run.run_id for run in found.runs}
     refs = _named_runs(index, reported)
@@ -120,8 +119,7 @@ def _listed(
     silent: Mapping[str, float | None],
     removed: Mapping[str, Tombstone],
 ) -> list[BundledRun]:
-    from rlx.runs.bundles.bundled_run import BundledRun
-    from rlx.runs.bundles.unpacked_home import manifest_sha256
+    from rlx.runs.bundles.bundled_run import BundledRun, manifest_sha256
 
     states = {run.run_id: run.state for run in found.left_out}
     states |= {run.run_id: run.state.value for run in found.runs}
@@ -144,7 +142,7 @@ def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked, rule
     Raises RlxError where that cannot be done.
     """
     from rlx.api.reporting import found_runs
-    from rlx.runs.bundles.unpacked_home import as_home
+    from rlx.runs.bundles.bundled_run import as_home
 
     index = as_home(folder, listed, rules)
     return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard, asked.systems))
@@ -161,8 +159,8 @@ def _tell_changed(reported: Claims, bundled: Claims, tell: Tell) -> None:
 
 def _write_documents(folder: Path, asked: Asked, listed: Sequence[BundledRun], claims: Claims) -> None:
     from rlx.model import to_jsonable
-    from rlx.runs.bundles.bundle_layout import DOCUMENT, README, SUMS, belongs
-    from rlx.runs.bundles.unpacked_home import file_sha256
+    from rlx.runs.bundles.bundle_file import DOCUMENT, README, SUMS, belongs
+    from rlx.runs.bundles.bundled_run import file_sha256
 
     document = {"format": FORMAT, "rlx": __version__, "rules": RULES, "asked": asked, "runs": listed, "claims": claims}
     try:

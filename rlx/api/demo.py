@@ -33,7 +33,7 @@ from rlx.model.run_dir import (
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
     from rlx.api.telling import Tell
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 CONTROL, TREATMENT = "baseline", "aqn"
 _CUT_AT = 12

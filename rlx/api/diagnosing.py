@@ -10,7 +10,7 @@ from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.selection import Run
-    from rlx.runs.judging.diagnosed import Diagnosed
+    from rlx.runs.judging.diagnose_runs import Diagnosed
 
 
 def diagnose(run_or_log: Run | Path) -> Diagnosed:
@@ -23,7 +23,7 @@ def diagnose(run_or_log: Run | Path) -> Diagnosed:
     Raises NoSuchRun, UsageError where a name means several runs, RlxError where the log cannot be read.
     """
     from rlx.api.selection import one_run, open_index
-    from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
+    from rlx.runs.judging.diagnose_runs import diagnose_log, diagnose_runs
 
     if isinstance(run_or_log, Path) or (isinstance(run_or_log, str) and is_log(run_or_log)):
         if not is_log(str(run_or_log)):
@@ -42,7 +42,7 @@ def diagnose_named(names: Sequence[str]) -> list[Diagnosed]:
     A log of a run that cannot be read is a `problem` of its own: the others are explained all the same.
     """
     from rlx.api.selection import open_index, runs_or_latest
-    from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
+    from rlx.runs.judging.diagnose_runs import diagnose_log, diagnose_runs
 
     logs = [name for name in names if is_log(name)]
     runs = [name for name in names if name not in logs]

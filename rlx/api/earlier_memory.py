@@ -64,7 +64,7 @@ def _taken(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[EarlierMem
 def _measured(index: Index, refs: Sequence[RunRef]) -> Iterator[EarlierMemory]:
     """Runs that have ended and tell it; also those that failed, since what they took they took."""
     from rlx.runs.copies.mirror import kept
-    from rlx.runs.judging.judged import judge_here
+    from rlx.runs.judging.judge_runs import judge_here
 
     copies = kept(index, refs)
     for run in judge_here(index, refs):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit
     from rlx.model import Finding, Registration
     from rlx.runs import Index
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 REGISTERED, SPARE, ADDED = "registered", "spare", "added"
 """The part of a run in its experiment: one of those announced, one kept in reserve, or neither."""
@@ -72,7 +72,7 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     """
     from rlx.api.selection import open_index
     from rlx.runs.index.registrations import read_registrations
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.status.overview import overview
 
     index = open_index()
     known = read_registrations(index.home)
@@ -93,7 +93,7 @@ def known_runs(index: Index, asked: Registration) -> list[Overview]:
     counts as one of it: else an unreachable host would have its runs launched twice.
     """
     from rlx.runs.index.registrations import known_here
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.status.overview import overview
 
     known = known_here(index.home, asked)
     refs = [ref for ref in index.runs() if ref.name == asked.name]
@@ -115,7 +115,7 @@ def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
 
     A run whose records are gone failed: else whoever removes a run could have another one in its place.
     """
-    from rlx.runs.judging.diagnosed import causes_of
+    from rlx.runs.judging.diagnose_runs import causes_of
 
     causes = causes_of(rows)
     return tuple(_ended_run(row, causes) for row in rows)

@@ -71,7 +71,7 @@ class Uncompared:
 
 def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> list[list[JudgedRun]]:
     """Judge the runs of each arm, each for itself; tells of which the host could not be asked."""
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.judge_runs import judge_runs
 
     judged = judge_runs(index, [*chain(*refs)])
     for run in judged:
@@ -85,7 +85,7 @@ def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> l
 def beside_control(index: Index, judged: Sequence[Sequence[JudgedRun]]) -> list[Sequence[JudgedRun]]:
     """Judge the runs of treatments again beside the control run with their seed; the same arms, control first."""
     from rlx.compare import same_seed
-    from rlx.runs.judging.judged import judge_beside
+    from rlx.runs.judging.judge_runs import judge_beside
 
     control, *treatments = judged
     judged_again = iter(judge_beside(index, [(same_seed(control, [run])[0], run) for run in chain(*treatments)]))

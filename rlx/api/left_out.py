@@ -57,8 +57,8 @@ def with_records(
     left: nobody can say what they were.
     """
     from rlx.runs.copies.mirror import kept
-    from rlx.runs.looking.overview import overview
     from rlx.runs.manifest import read_manifest
+    from rlx.runs.status.overview import overview
 
     refs = [*chain(*arms)]
     copies = kept(index, refs)
@@ -124,11 +124,11 @@ def _is_called(ref: RunRef, names: Sequence[str]) -> bool:
 
 def known_states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     """The states of runs by id: of those on this machine now, of others as last seen, without those never seen."""
-    from rlx.runs.looking.look import look
+    from rlx.runs.status.snapshots import look
 
     here = [ref for ref in refs if ref.place.is_local]
     seen = {run_id: sight.state.value for run_id, sight in look(index, here).items()}
-    known = index.sightings([ref.run_id for ref in refs if not ref.place.is_local])
+    known = index.cached_states([ref.run_id for ref in refs if not ref.place.is_local])
     seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
     # Of what was deleted nothing else tells any more how it ended.
     return seen | {run_id: each.state for run_id, each in index.tombstones().items() if each.deleted}

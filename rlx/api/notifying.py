@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rlx.api.telling import Tell
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _ANSWER_S = 5.0
 _COMMAND_S = 30.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlx.runs import Index, RunRef, Sight
-    from rlx.runs.removing.removal_wire import Answer, Checkpoint
+    from rlx.runs.pruning import Answer, Checkpoint
 
 
 class What(StrEnum):

@@ -10,7 +10,7 @@ from rlx.api.prune_choice import BY_ID, Item, Kept, Scope, What, checkpoints_to_
 if TYPE_CHECKING:
     from rlx.runs import RunRef
     from rlx.runs.index.tombstones import Tombstone
-    from rlx.runs.removing.removal_wire import Answer
+    from rlx.runs.pruning import Answer
 
 _OTHERS = f"others launched it: {BY_ID}"
 _RESUMABLE = f"it could go on from its last checkpoint: {BY_ID}, or rlx rm before"
@@ -27,7 +27,7 @@ def measured_nodes(scope: Scope, whats: Collection[What]) -> list[RunRef]:
 
 def find_runs(scope: Scope, nodes: Sequence[RunRef], measured: Answer) -> tuple[list[Item], list[Kept]]:
     """Run directories that may go."""
-    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.importing.log_source import is_adopted
 
     heads, kept = _heads(scope, What.RUNS, nodes)
     reasons = _resumable(scope, heads, measured) | _of_others(scope, heads) | scope.registered(heads)
@@ -84,7 +84,7 @@ def _refused(what: What, refs: Sequence[RunRef], answer: Answer) -> list[Kept]:
 
 def delete_on_hosts(scope: Scope, what: What, nodes: Sequence[RunRef], items: Sequence[Item]) -> Answer:
     """Delete these, and what earlier calls left in the trash of the hosts of `nodes`."""
-    from rlx.runs.removing.removal_wire import delete_checkpoints, delete_runs
+    from rlx.runs.pruning import delete_checkpoints, delete_runs
 
     if what is What.CHECKPOINTS:
         return delete_checkpoints(nodes, {item.run_id: item.names for item in items})
@@ -97,8 +97,8 @@ def delete_on_hosts(scope: Scope, what: What, nodes: Sequence[RunRef], items: Se
 
 def _tombstones(scope: Scope, refs: Sequence[RunRef]) -> Mapping[str, Tombstone]:
     """Judge the runs while their files are there; on other hosts that also brings their evidence here."""
-    from rlx.runs.looking.overview import overview
-    from rlx.runs.removing.burying import of_nodes, tombstones_of
+    from rlx.runs.pruning import of_nodes, tombstones_of
+    from rlx.runs.status.overview import overview
 
     heads = [ref for ref in refs if not ref.node]
     found = tombstones_of(scope.index, overview(scope.index, heads), "", deleted=True)

@@ -11,7 +11,7 @@ from rlx.errors import RlxError
 
 if TYPE_CHECKING:
     from rlx.runs import RunRef
-    from rlx.runs.removing.mirror_folders import MirrorFolder
+    from rlx.runs.copies.mirror_store import MirrorFolder
 
 _ONLY_COPY = f"the only copy: its host does not answer, or its run directory is gone; {BY_ID}"
 
@@ -35,7 +35,7 @@ def find_mirrors(scope: Scope) -> tuple[list[Item], list[Kept]]:
 def delete_mirrors(scope: Scope, items: Sequence[Item]) -> tuple[list[Item], list[Kept]]:
     """Delete these copies; return those that are gone, and why others are not."""
     from rlx.runs.copies.mirror import folder_of
-    from rlx.runs.removing.mirror_folders import delete_mirror, empty_trash
+    from rlx.runs.copies.mirror_store import delete_mirror, empty_trash
 
     folders, done, failures = _folders(scope), list[Item](), list[Kept]()
     for item in items:
@@ -51,14 +51,14 @@ def delete_mirrors(scope: Scope, items: Sequence[Item]) -> tuple[list[Item], lis
 
 def _folders(scope: Scope) -> Mapping[str, MirrorFolder]:
     from rlx.runs.copies.mirror import folder_of
-    from rlx.runs.removing.mirror_folders import mirror_folders
+    from rlx.runs.copies.mirror_store import mirror_folders
 
     return {folder.run_id: folder for folder in mirror_folders(folder_of(scope.index))}
 
 
 def _still_there(refs: Sequence[RunRef]) -> set[str]:
     """The runs whose directories their hosts have, so that the copies can be made again."""
-    from rlx.runs.looking.state_report import request_reports
+    from rlx.runs.status.host_report import request_reports
 
     answers = request_reports(refs).answers
     return {run_id for answer in answers for run_id, facts in answer.items() if not facts.is_removed}

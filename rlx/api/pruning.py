@@ -78,7 +78,7 @@ def find_prunable(
     """Look what could be deleted. A host that does not answer costs its own runs only. Raises as `prune` does."""
     from rlx.api.prune_hosts import find_checkpoints, find_runs, measured_nodes
     from rlx.api.prune_mirrors import find_mirrors
-    from rlx.runs.removing.removal_wire import Answer, measure
+    from rlx.runs.pruning import Answer, measure
 
     whats = _checked(what, runs, older_than_s, keep)
     scope = _scope(runs, older_than_s, keep, host)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rlx.errors import RlxError
     from rlx.model import Place, Site
     from rlx.runs import Index, Leases, RunRef
-    from rlx.runs.looking.host_queue import HostQueue
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.host_queue import HostQueue
+    from rlx.runs.status.overview import Overview
     from rlx.schedulers.protocol import QueuedJob
 
 Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
@@ -42,7 +42,7 @@ def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
 
 def _own(index: Index) -> list[RunRef]:
     """All nodes of all runs that rlx started: what was taken in by its log has no devices of a queue."""
-    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.importing.log_source import is_adopted
 
     return [ref for ref in index.nodes() if not is_adopted(ref)]
 
@@ -76,7 +76,7 @@ def _ask(places: Mapping[Place, Site]) -> dict[Place, Answer]:
 
 def _look(place: Place, site: Site) -> Answer:
     from rlx.errors import RlxError
-    from rlx.runs.looking.fan_out import in_time
+    from rlx.runs.queries import in_time
     from rlx.schedulers.protocol import capacity_of
 
     try:
@@ -105,7 +105,7 @@ def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, Answer]) -> li
 
 
 def _rows(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.status.overview import overview
 
     return overview(index, [ref for ref in refs if not ref.node]) if refs else []
 
@@ -113,8 +113,8 @@ def _rows(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
 def _queues(answers: Mapping[Place, Answer], rows: Sequence[Overview]) -> list[HostQueue]:
     """Raises the problem of the first host if none has answered."""
     from rlx.errors import RlxError
-    from rlx.runs.looking.forecast import Paces
-    from rlx.runs.looking.host_queue import HostQueue, host_queue
+    from rlx.runs.status.forecast import Paces
+    from rlx.runs.status.host_queue import HostQueue, host_queue
 
     problems = [answer for answer in answers.values() if isinstance(answer, RlxError)]
     if problems and len(problems) == len(answers):

@@ -17,7 +17,7 @@ def judge(run: Run) -> JudgedRun:
     several, HostError where the host cannot be asked and the run's end is not here.
     """
     from rlx.api.selection import one_run, open_index
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.judge_runs import judge_runs
 
     index = open_index()
     (judged,) = judge_runs(index, [one_run(index, run)])

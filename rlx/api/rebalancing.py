@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rlx.api.sweep_blocks import Block, PlannedBlock, SweepBlocks
     from rlx.api.telling import Tell
     from rlx.runs import Index, Leases
-    from rlx.runs.index.moves import Move
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.index.tables import Move
+    from rlx.runs.status.overview import Overview
 
 _PAUSE_S = 10.0
 _MAY_MOVE = (RunState.QUEUED, RunState.UNREACHABLE)
@@ -99,30 +99,30 @@ class Rebalancing:
 
     def _begin(self, sweep: SweepBlocks, block: Block, target: str) -> list[str]:
         """Move a block that waits to a host that is free. Nothing is withdrawn before it is known to fit there."""
-        from rlx.runs.index.moves import Move, Phase
+        from rlx.runs.index.tables import Move, MovePhase
         from rlx.runs.launching.moving import withdraw
 
         planned = _planned(sweep, block, [target])
         before = [move for move in sweep.moves_of(block.seed) if move.has_left]
-        move = Move(sweep.launch_id, block.seed, len(before) + 1, block.host, target, time.time(), Phase.ASKED)
+        move = Move(sweep.launch_id, block.seed, len(before) + 1, block.host, target, time.time(), MovePhase.ASKED)
         if not withdraw(self._index, move, block.refs):
             return []
         return self._ship(sweep, block, move, planned)
 
     def _go_on(self, sweep: SweepBlocks, block: Block, move: Move) -> list[str]:
         """Settle a move that was cut off."""
-        from rlx.runs.index.moves import Phase
+        from rlx.runs.index.tables import MovePhase
         from rlx.runs.launching.moving import withdraw
 
-        if move.phase is not Phase.WITHDRAWN and not block.is_answered:
+        if move.phase is not MovePhase.WITHDRAWN and not block.is_answered:
             return []
-        if move.phase is Phase.SENT and block.is_seen:
-            self._index.note_move(replace(move, phase=Phase.DONE))
+        if move.phase is MovePhase.SENT and block.is_seen:
+            self._index.note_move(replace(move, phase=MovePhase.DONE))
             return []
-        if move.phase is Phase.ASKED and not withdraw(self._index, move, block.refs):
+        if move.phase is MovePhase.ASKED and not withdraw(self._index, move, block.refs):
             return []
         # It may have arrived where it was sent to: then nowhere else.
-        hosts = [move.target] if move.phase is Phase.SENT else list(sweep.file.hosts)
+        hosts = [move.target] if move.phase is MovePhase.SENT else list(sweep.file.hosts)
         return self._ship(sweep, block, move, _planned(sweep, block, hosts))
 
     def _ship(self, sweep: SweepBlocks, block: Block, move: Move, planned: PlannedBlock) -> list[str]:
@@ -143,9 +143,9 @@ class Rebalancing:
 
 def _open_moves(sweep: SweepBlocks) -> list[Move]:
     """The moves that have come to no end."""
-    from rlx.runs.index.moves import Phase
+    from rlx.runs.index.tables import MovePhase
 
-    return [move for move in sweep.moves if move.phase is not Phase.DONE]
+    return [move for move in sweep.moves if move.phase is not MovePhase.DONE]
 
 
 def _planned(sweep: SweepBlocks, block: Block, hosts: Sequence[str]) -> PlannedBlock:
@@ -179,7 +179,7 @@ def _choices(sweep: SweepBlocks) -> list[tuple[Block, str]]:
 
 def _free_hosts(sweep: SweepBlocks, hosts: Sequence[str]) -> list[str]:
     """Those of these hosts where a run would begin at once. One that does not answer is not free."""
-    from rlx.runs.looking.fan_out import at_once
+    from rlx.runs.queries import at_once
 
     kind = next(iter(sweep.file.plans.values())).device_kind
     answers = at_once(hosts, _leases_of)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlx.evidence import JudgedRun
     from rlx.model import Registration
     from rlx.runs import Index, RunRef
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 
 @dataclass(frozen=True, slots=True)

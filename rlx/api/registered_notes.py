@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.compare.run_slots import RunSlots
     from rlx.model import Registration
     from rlx.runs import Index
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _NAMED = 5
 _HOUR, _DAY = 3600.0, 86400.0

@@ -211,7 +211,7 @@ def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
 
 def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: Tell) -> None:
     """Returns at the deadline (monotonic), too. Tells each step."""
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.status.overview import overview
 
     told = ""
     while time.monotonic() < deadline:
@@ -229,8 +229,8 @@ def _judged(index: Index, ref: RunRef) -> Rehearsed:
     from rlx.evidence.reading.reward_calls import read_reward_calls
     from rlx.evidence.rehearsed import rehearsed
     from rlx.runs import RunPaths
-    from rlx.runs.judging.diagnosed import diagnose_runs
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.diagnose_runs import diagnose_runs
+    from rlx.runs.judging.judge_runs import judge_runs
 
     (run,) = judge_runs(index, [ref])
     (diagnosed,) = diagnose_runs(index, [ref])

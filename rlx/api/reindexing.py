@@ -40,9 +40,9 @@ def reindex(tell: Tell = unheard) -> Reindexed:
     from rlx.hosts import known_hosts
     from rlx.runs import Index
     from rlx.runs.copies.mirror import folder_of
-    from rlx.runs.index.set_aside import runs_in, set_aside
-    from rlx.runs.looking.fan_out import at_once, in_time
-    from rlx.runs.removing.mirror_folders import mirror_folders
+    from rlx.runs.copies.mirror_store import mirror_folders
+    from rlx.runs.index.run_index import runs_in, set_aside
+    from rlx.runs.queries import at_once, in_time
 
     home = rlx_home()
     copy = set_aside(home)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.runs import Index, RunRef
     from rlx.runs.index.tombstones import Tombstone
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ def remove(runs: Runs, *, reason: str = "", force: bool = False) -> list[Removed
     """
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.runs.index.labels import checked_note
-    from rlx.runs.looking.overview import overview
-    from rlx.runs.removing.burying import tombstones_of
+    from rlx.runs.pruning import tombstones_of
+    from rlx.runs.status.overview import overview
 
     text, index = checked_note(reason), open_index()
     refs = _heads(index, runs_or_latest(index, runs))
@@ -61,7 +61,7 @@ def restore(runs: Runs) -> tuple[RunRef, ...]:
     """
     from rlx.api.selection import names_of, open_index
     from rlx.runs.index.resolve import meant_by, removed_runs
-    from rlx.runs.removing.removal_wire import unbury_on_hosts
+    from rlx.runs.pruning import unbury_on_hosts
 
     index = open_index()
     removed = removed_runs(index)
@@ -119,7 +119,7 @@ def _check_ended(rows: Sequence[Overview], *, force: bool) -> None:
 
 def _tell_hosts(index: Index, rows: Sequence[Overview], tombstones: Mapping[str, Tombstone]) -> dict[str, str]:
     """Keep the tombstones beside the runs, too, so that other machines see them. Returns why that failed, by run."""
-    from rlx.runs.removing.removal_wire import bury_on_hosts
+    from rlx.runs.pruning import bury_on_hosts
 
     refs = [row.ref for row in rows]
     answer = bury_on_hosts(refs, tombstones)

@@ -121,7 +121,7 @@ def _diagnoses(index: Index, runs: Sequence[JudgedRun]) -> dict[str, Diagnosis]:
     """
     from rlx.model import RunState
     from rlx.runs import resolve
-    from rlx.runs.judging.diagnosed import diagnose_runs
+    from rlx.runs.judging.diagnose_runs import diagnose_runs
 
     ids = [run.run_id for run in runs if run.state not in (RunState.FINISHED, RunState.QUEUED)]
     found = diagnose_runs(index, resolve(index, ids)) if ids else []

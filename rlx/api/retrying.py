@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rlx.model import LaunchPlan
     from rlx.model.attempt_lineage import Lineage
     from rlx.runs import Index, RunRef, Sight
+    from rlx.runs.launching.retry import Resumption
     from rlx.runs.manifest import Manifest
-    from rlx.runs.retrying.further_attempt import Resumption
 
 _OVER = (RunState.FAILED, RunState.STOPPED, RunState.LOST)
 
@@ -79,7 +79,7 @@ def retry_one(
 
     `spare`: where there is no whole checkpoint yet it begins anew. Raises RlxError where nothing was begun.
     """
-    from rlx.runs.retrying.further_attempt import begin_attempt
+    from rlx.runs.launching.retry import begin_attempt
 
     if sight.observation.attempt > 1 and not sight.state.is_terminal and sight.state is not RunState.UNREACHABLE:
         return Retried(sight.ref, sight.observation.attempt)
@@ -93,7 +93,7 @@ def retry_one(
 def retriable(index: Index, sight: Sight) -> Manifest:
     """Return the manifest of a run that is over and may have another attempt. Raises RlxError with the reason."""
     from rlx.hosts.host_errors import HostError
-    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.importing.log_source import is_adopted
 
     ref, state, detail = sight.ref, sight.state, sight.observation.detail
     if is_adopted(ref):
@@ -160,8 +160,7 @@ def _resumption(
 ) -> tuple[Resumption, tuple[str, ...]]:
     """Choose the last whole checkpoint; say which later ones are not whole."""
     from rlx.backends.registry import optional_part
-    from rlx.runs.retrying.checkpoint_files import read_checkpoint_files
-    from rlx.runs.retrying.further_attempt import Resumption
+    from rlx.runs.launching.retry import Resumption, read_checkpoint_files
 
     if not from_checkpoint:
         return Resumption(), ()
@@ -192,4 +191,4 @@ def _note_begun(index: Index, sight: Sight, lineage: Lineage) -> None:
     from rlx.runs import Observation
 
     if not sight.ref.place.is_local:
-        index.remember([Observation(sight.ref.run_id, RunState.STARTING, attempt=lineage.attempt)])
+        index.cache_states([Observation(sight.ref.run_id, RunState.STARTING, attempt=lineage.attempt)])

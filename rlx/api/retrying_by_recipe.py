@@ -15,7 +15,7 @@ from rlx.model.attempt_lineage import LOST
 if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.runs import Index
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _ID = re.compile(r"\bRLX\d{3}\b")
 
@@ -97,7 +97,7 @@ def _is_judged(row: Overview) -> bool:
 
 def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
     """What ended each of these runs: that it is lost, what its host says, and what its log names."""
-    from rlx.runs.judging.diagnosed import causes_of
+    from rlx.runs.judging.diagnose_runs import causes_of
 
     found = causes_of(rows) if rows else {}
     return {row.ref.run_id: _words(row, found.get(row.ref.run_id)) for row in rows}

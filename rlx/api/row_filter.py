@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _ONE: dict[str, Callable[[Overview], str]] = {
     "arm": lambda row: row.ref.arm,

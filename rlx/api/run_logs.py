@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.model import Place
     from rlx.runs import Index, RunRef
-    from rlx.runs.logs.log_lines import LogQuery
+    from rlx.runs.logs import LogQuery
 
 LogLine: TypeAlias = "tuple[RunRef, bytes]"
 """A run and one line of its log as it was written, without the line end: it may hold control sequences."""
@@ -68,7 +68,7 @@ def logs(
     """
     from rlx.api.removing import removal_notes
     from rlx.api.selection import open_index, runs_or_latest
-    from rlx.runs.logs.log_lines import LogQuery
+    from rlx.runs.logs import LogQuery
 
     if follow and since_s is not None:
         raise UsageError("--since and --follow do not go together", "use -n N to say how far back a follow begins")
@@ -95,7 +95,7 @@ def _lines(index: Index, refs: Sequence[RunRef], query: LogQuery, follow: bool, 
 
 def _copy_adopted(refs: Sequence[RunRef], tell: Tell) -> None:
     """Copy the logs of adopted runs, which are read here; a follow repeats it whenever it is quiet."""
-    from rlx.runs.adopted.log_copy import refresh_all
+    from rlx.runs.importing.log_copy import refresh_all
 
     for _, problem in refresh_all(refs).values():
         if problem is not None:
@@ -105,7 +105,7 @@ def _copy_adopted(refs: Sequence[RunRef], tell: Tell) -> None:
 def _read_all(refs: Sequence[RunRef], query: LogQuery, failures: list[RlxError]) -> Iterator[LogLine]:
     """One run that cannot be read keeps no other from being shown. A host that could not be reached is asked once."""
     from rlx.hosts.host_errors import HostError
-    from rlx.runs.logs.log_lines import read_log
+    from rlx.runs.logs import read_log
 
     silent: set[Place] = set()
     for ref in refs:
@@ -127,7 +127,7 @@ def _follow_attempts(
     from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.api.selection import where_they_are
     from rlx.runs import look
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.status.overview import overview
 
     retrying = RetryingByRecipe(index, tell)
     while refs:
@@ -219,7 +219,7 @@ def _read_into(
     came: Queue[_Came], index: Index, ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]
 ) -> None:
     """The lines of one run, then None, where it was moved to, or what went wrong."""
-    from rlx.runs.logs.follow import follow_log
+    from rlx.runs.logs import follow_log
 
     try:
         for line in follow_log(ref, query, lambda text: tell(ref.place, f"rlx: {text}")):
@@ -262,8 +262,8 @@ def _check(came: Queue[_Came], index: Index, refs: Sequence[RunRef], rebalancing
     A lost run records none; nor has that of a run that rlx did not start.
     """
     from rlx.api.selection import where_they_are
-    from rlx.runs.adopted.log_source import is_adopted
-    from rlx.runs.looking.overview import overview
+    from rlx.runs.importing.log_source import is_adopted
+    from rlx.runs.status.overview import overview
 
     moved = rebalancing.tend(overview(index, where_they_are(index, refs)))
     now = where_they_are(index, refs)

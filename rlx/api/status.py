@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.model import Site
     from rlx.runs import Index, Leases, RunRef
-    from rlx.runs.looking.overview import Overview
-    from rlx.runs.looking.revisit import Revisit
+    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Revisit
 
 _QUESTIONS = 3
 """What `rlx status --host` asks: which runs there are, how they are, and who has the devices."""
@@ -59,7 +59,7 @@ class StatusWatch:
         from rlx.api.rebalancing import Rebalancing
         from rlx.api.row_filter import row_filter
         from rlx.api.selection import host_names, names_of, open_index
-        from rlx.runs.looking.revisit import Revisit
+        from rlx.runs.status.snapshots import Revisit
 
         self._names = None if runs is None else names_of(runs)
         if self._names is not None and (host or everything):
@@ -82,7 +82,7 @@ class StatusWatch:
 
     def _all(self) -> list[Overview]:
         from rlx.runs.index.resolve import still_current
-        from rlx.runs.looking.overview import overview
+        from rlx.runs.status.overview import overview
 
         refs = self._chosen()
         rows = overview(self._index, refs, self._visits)
@@ -125,7 +125,7 @@ class StatusWatch:
         """Ask each chosen host which runs have its devices; without one that does not answer any more."""
         from rlx.hosts.host_errors import HostError
         from rlx.runs import look_at_leases
-        from rlx.runs.looking.fan_out import in_time
+        from rlx.runs.queries import in_time
 
         leases = {}
         for site in self._sites if self._hosts else ():
@@ -163,7 +163,7 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
     None where the host does not answer in time. Raises HostError if nothing is known of it either.
     """
     from rlx.hosts.host_errors import HostError, TimedOut
-    from rlx.runs.looking.fan_out import in_time
+    from rlx.runs.queries import in_time
 
     try:
         return in_time(host or "local", lambda: rebuild(index, host, tell))

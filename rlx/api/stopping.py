@@ -58,7 +58,7 @@ def with_workers(index: Index, runs: Runs) -> tuple[RunRef, ...]:
 def not_ended(index: Index) -> list[RunRef]:
     """Find every run that has not ended and that rlx started: of an adopted one it knows the log, not the processes."""
     from rlx.runs import look
-    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.importing.log_source import is_adopted
     from rlx.runs.run import one_a_job
 
     refs = index.nodes()

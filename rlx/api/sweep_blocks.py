@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rlx.model import LaunchPlan
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
-    from rlx.runs.index.moves import Move
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.index.tables import Move
+    from rlx.runs.status.overview import Overview
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def blocks_of(index: Index, launch_id: str, rows: Mapping[str, Overview]) -> Swe
     """The sweep of that launch; None for any other, and for one that was launched from elsewhere."""
     from rlx.api.sweep_file import read_sweep
 
-    asked = index.asked(launch_id)
+    asked = index.request_digest(launch_id)
     file = read_sweep(index.home, asked) if asked else None
     if file is None:
         return None

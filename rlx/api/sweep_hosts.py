@@ -57,7 +57,7 @@ def look_at_hosts(
 
     Raises UsageError for what no host can mend.
     """
-    from rlx.runs.looking.fan_out import at_once
+    from rlx.runs.queries import at_once
 
     answers = at_once(targets, lambda target: _look(target, resolved, first, strict))
     for problem in (one for one in answers if isinstance(one, RlxError)):

@@ -13,7 +13,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.model import LaunchPlan, Place
     from rlx.runs import RunRef
-    from rlx.runs.adopted.imported import Imported
+    from rlx.runs.importing.foreign_runs import Imported
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
@@ -41,7 +41,7 @@ def adopt(
 def adopt_at(place: Place, path: str, plan: LaunchPlan) -> RunRef:
     """Take in the log at that place as a run of that plan."""
     from rlx.api.selection import open_index
-    from rlx.runs.adopted.adopt import adopt as take_in
+    from rlx.runs.importing.foreign_runs import adopt as take_in
 
     return take_in(open_index(), place, path, plan)
 
@@ -72,7 +72,7 @@ def import_logs(
     read.
     """
     from rlx.api.selection import open_index
-    from rlx.runs.adopted.imported import import_logs as take_in
+    from rlx.runs.importing.foreign_runs import import_logs as take_in
 
     paths = [Path(log) for log in ([logs] if isinstance(logs, str | Path) else logs)]
     return take_in(open_index(), paths, plan_of(name, arm, recipe, seed, validation_items))
@@ -87,7 +87,7 @@ def plan_of(
     than the recipe's.
     """
     from rlx.backends.registry import kinds
-    from rlx.runs.adopted.adopted_store import unplanned
+    from rlx.runs.importing.foreign_runs import unplanned
 
     for label, text in (("--name", name), ("--arm", arm or "main")):
         if not _NAME.fullmatch(text):

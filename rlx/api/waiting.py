@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
     from rlx.runs import Index, RunRef
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _POLL_SECONDS = 1.0
 
@@ -63,8 +63,8 @@ def until_ended(
     from rlx.api.rebalancing import Rebalancing
     from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.api.selection import where_they_are
-    from rlx.runs.looking.overview import overview
-    from rlx.runs.looking.revisit import Revisit
+    from rlx.runs.status.overview import overview
+    from rlx.runs.status.snapshots import Revisit
 
     visits, outages = Revisit(index), Outages(tell)
     rebalancing, retrying = Rebalancing(index, tell), RetryingByRecipe(index, tell)

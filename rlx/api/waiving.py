@@ -87,7 +87,7 @@ def _check_ids(ids: Sequence[str]) -> None:
 
 def _judged(index: Index, runs: Runs) -> list[JudgedRun]:
     from rlx.api.selection import runs_or_latest
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.judge_runs import judge_runs
 
     refs = list({ref.head_id: ref for ref in runs_or_latest(index, runs)}.values())
     if not refs:
@@ -116,7 +116,7 @@ def _attempt(run: JudgedRun) -> str:
 def _after(index: Index, judged: Sequence[JudgedRun]) -> list[Waived]:
     from rlx.api.selection import runs_or_latest
     from rlx.runs.index.kept_waivers import read_waivers
-    from rlx.runs.judging.judged import judge_runs
+    from rlx.runs.judging.judge_runs import judge_runs
 
     again = judge_runs(index, runs_or_latest(index, [run.run_id for run in judged]))
     return [Waived(run.run_id, read_waivers(index.home, run.run_id), run.verdict.sentence) for run in again]

@@ -26,7 +26,7 @@ def attach(
     """
     from rlx.api.attaching import attachable
     from rlx.hosts.ssh.openssh import ssh_environment
-    from rlx.runs.session import attach_command
+    from rlx.runs.control import attach_command
 
     with patience():
         run = attachable(name)

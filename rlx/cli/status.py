@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rlx.evidence.diagnosis import Hit
     from rlx.runs import Leases
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _Runs = Annotated[
     list[str] | None,
@@ -62,7 +62,7 @@ def status(
     """
     from rlx.api.status import StatusWatch
     from rlx.cli.text.run_text import row_document
-    from rlx.runs.looking.sweep import sweeps
+    from rlx.runs.status.forecast import sweeps
 
     with patience():
         chosen = StatusWatch(names or None, host=host, everything=everything, where=where, tell=narrate)
@@ -102,7 +102,7 @@ def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Overview]
 
     def paint(rows: Sequence[Overview]) -> Group:
         if verbose:
-            from rlx.runs.judging.diagnosed import causes_of
+            from rlx.runs.judging.diagnose_runs import causes_of
 
             causes.update(causes_of([row for row in rows if row.ref.run_id not in causes]))
         return tables(rows, verbose, causes, console().width, as_grid)

@@ -31,7 +31,7 @@ def stop(
     """
     from rlx.api.selection import open_index
     from rlx.api.stopping import not_ended, stop_refs, with_workers
-    from rlx.runs.adopted.log_source import is_adopted
+    from rlx.runs.importing.log_source import is_adopted
 
     if bool(names) == everything:
         raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")

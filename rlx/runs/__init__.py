@@ -1,17 +1,17 @@
 """Launch plans; queue, watch and stop runs. Knows no recipe, no back-end and no log text."""
 
+from rlx.runs.control import Stopped, StopResult, stop, stop_runs
+from rlx.runs.copies.answers import items_of, texts_of
 from rlx.runs.index.resolve import current_runs, latest_launch, resolve
 from rlx.runs.index.run_index import Index
-from rlx.runs.judging.kept_outputs import items_of, texts_of
 from rlx.runs.launching.launch import Launched, launch
 from rlx.runs.launching.shipment import check_plan
-from rlx.runs.looking.leases import Leases, look_at_leases
-from rlx.runs.looking.look import Files, Sight, look
-from rlx.runs.looking.observation import Observation
-from rlx.runs.looking.state import Facts, derive_state
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
-from rlx.runs.stop import Stopped, StopResult, stop, stop_runs
+from rlx.runs.status.host_queue import Leases, look_at_leases
+from rlx.runs.status.host_report import Facts, derive_state
+from rlx.runs.status.observation import Observation
+from rlx.runs.status.snapshots import Files, Sight, look
 
 __all__ = [
     "Facts",

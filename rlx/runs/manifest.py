@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlx import __version__
 from rlx.errors import UsageError
@@ -21,9 +21,11 @@ from rlx.model import LaunchPlan, Place, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import with_current_names
 from rlx.model.run_dir import MANIFEST_FILE
 from rlx.runs import supervisor
-from rlx.runs.index.moves import Move
-from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import RunRef, utc_text
+from rlx.runs.status.host_report import epoch_of
+
+if TYPE_CHECKING:
+    from rlx.runs.index.tables import Move
 
 SCHEMA_VERSION = 1
 
@@ -81,6 +83,12 @@ def render_manifest(ref: RunRef, position: int, plan: LaunchPlan, moved: Sequenc
     if moved:
         manifest["moved"] = [{"from": one.source, "to": one.target, "time": utc_text(one.begun)} for one in moved]
     return json.dumps(manifest, indent=1, ensure_ascii=False) + "\n"
+
+
+def manifest_digest(text: str) -> str:
+    """Return the SHA-256 of a manifest as any reader decodes it: bytes that are no text count alike."""
+    readable = text.encode(errors="surrogateescape").decode(errors="replace")
+    return hashlib.sha256(readable.encode()).hexdigest()
 
 
 def submitter() -> dict[str, str]:

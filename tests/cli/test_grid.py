@@ -16,9 +16,8 @@ from rlx.evidence import Evidence, Verdict, VerdictStatus
 from rlx.model import Place, RunState
 from rlx.runs import Observation, RunRef
 from rlx.runs.duration import clock_time, time_zone
-from rlx.runs.looking.forecast import Estimate
-from rlx.runs.looking.overview import Overview
-from rlx.runs.looking.sweep import sweeps, when_all_end
+from rlx.runs.status.forecast import Estimate, sweeps, when_all_end
+from rlx.runs.status.overview import Overview
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs

@@ -18,8 +18,8 @@ from rlx.hosts import local_site
 from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef
 from rlx.runs.duration import duration
-from rlx.runs.looking.forecast import Estimate
-from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
+from rlx.runs.status.forecast import Estimate
+from rlx.runs.status.host_queue import Holder, HostQueue, Waiter
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.devices import machine_with

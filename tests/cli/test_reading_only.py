@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.runs.index.set_aside import INDEX_FILE
+from rlx.runs.index.run_index import INDEX_FILE
 from tests.cli.support import rlx
 from tests.cli.test_help import LEAVES
 from tests.conftest import REPOSITORY

@@ -17,8 +17,8 @@ from rlx.api.telling import unheard
 from rlx.compare.left_out import LeftOutBy
 from rlx.errors import NoSuchRun, UsageError
 from rlx.model import Place, RunState
-from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
+from rlx.runs.status.observation import Observation
 from tests.compare.builders import RunBuilder
 from tests.compare.run_dirs import ASKED, CONTROL, FAST, SLOW, TREATMENT, arm_of, write_run
 
@@ -157,11 +157,11 @@ def test_no_host_is_asked_which_launch_has_finished() -> None:
             run_id = f"gsm8k-{arm}-s1-{launch(minute)[:15]}-abcd"
             place = Place("no-such-host", "no-such-host")
             index.add(RunRef(run_id, launch(minute), "gsm8k", arm, 1, place, "~/rlx", 60.0 * minute), position)
-            index.remember([Observation(run_id, RunState(state))])
+            index.cache_states([Observation(run_id, RunState(state))])
 
     def chosen() -> set[str]:
         return {ref.launch_id for arm in select_arms(index, ["baseline", "fast"], (), unheard) for ref in arm}
 
     assert chosen() == {launch(2)}, "they may have finished since"
-    index.remember([Observation(f"gsm8k-fast-s1-{launch(2)[:15]}-abcd", RunState.FAILED)])
+    index.cache_states([Observation(f"gsm8k-fast-s1-{launch(2)[:15]}-abcd", RunState.FAILED)])
     assert chosen() == {launch(0)}

@@ -12,8 +12,8 @@ from rlx.evidence import judge, read_evidence
 from rlx.evidence.verdict import Verdict
 from rlx.model import RunState
 from rlx.model.run_dir import COMPOSED_FILE
+from rlx.runs.judging.configuration import reconfigured
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.runs.judging.reconfigured import reconfigured
 from tests.evidence.resumed_runs import two_attempts
 from tests.recorded import recorded_expectations
 

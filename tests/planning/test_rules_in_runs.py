@@ -11,7 +11,7 @@ import pytest
 from rlx.model import Severity
 from rlx.planning.rules import check
 from rlx.recipe import load_recipe
-from rlx.runs.judging.diagnosed import diagnose_log
+from rlx.runs.judging.diagnose_runs import diagnose_log
 from tests.conftest import CASES, REPOSITORY
 
 RUNS = {folder.name: folder for folder in sorted((CASES / "preflight-in-verl").iterdir())}

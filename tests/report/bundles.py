@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlx.runs.bundles.tar_file import write_tar
+from rlx.runs.bundles.bundle_file import write_tar
 
 TOP = "rlx-bundle"
 

@@ -16,7 +16,7 @@ from rlx.hosts import locate, site_of
 from rlx.model import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
 from rlx.planning.preflight import checked
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
-from rlx.runs.stop import Stopped
+from rlx.runs.control import Stopped
 from tests.rig import Client, Host
 from tests.runs.toys import is_over, says_up, toy_plan, until
 

@@ -21,8 +21,8 @@ from rlx.errors import RlxError, UsageError
 from rlx.model import LOCAL
 from rlx.payload import __file__ as payload
 from rlx.runs import Index
-from rlx.runs.adopted.foreign_log import Extent, ask_log
-from rlx.runs.session import attach_command
+from rlx.runs.control import attach_command
+from rlx.runs.importing.log_copy import Extent, ask_log
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.wording import settled

@@ -15,8 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.cli.frame.output import JSON_SCHEMA_VERSION
 from rlx.model import LaunchPlan, RunState, Site, to_jsonable
 from rlx.runs import Index, resolve, supervisor
-from rlx.runs.launching.shipment import pack
-from rlx.runs.launching.shipped import Shipped
+from rlx.runs.launching.shipment import Shipped, pack
 from rlx.runs.run import new_ref
 from tests.command import run_rlx
 from tests.runs.toys import FOREVER, ended, home, log_of, see, start, toy_plan, until

@@ -20,7 +20,8 @@ _SESSION = f"""
 import json, os
 from dataclasses import replace
 from rlx.hosts import local_site, locate
-from rlx.runs import look_at_leases, stop
+from rlx.runs import look_at_leases
+from rlx.runs import stop
 from rlx.model import LOCAL
 from tests.runs.toys import FOREVER, ended, log_of, see, start, toy_plan, until
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlx.evidence import JudgedRun, read_evidence
 from rlx.model import Correction, Expectations, from_jsonable
+from rlx.runs.judging.judge_runs import verdict_of
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.runs.judging.verdict_cache import verdict_of
 from tests.compare.builders import RunBuilder
 from tests.conftest import CASES
 from tests.evidence.edits import REJECTED

@@ -17,8 +17,8 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.api.diagnosing import diagnose
 from rlx.model import Expectations, LaunchPlan, NoiseSchedule, RunState
 from rlx.runs import Index, RunRef
-from rlx.runs.judging.diagnosed import diagnose_runs
-from rlx.runs.looking.overview import overview
+from rlx.runs.judging.diagnose_runs import diagnose_runs
+from rlx.runs.status.overview import overview
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.loopback import Loopback, loopback

@@ -14,9 +14,9 @@ import pytest
 from rlx.evidence import JudgedRun
 from rlx.model import LOCAL
 from rlx.runs import Index, RunRef
-from rlx.runs.copies.answer_summaries import bring_summaries
+from rlx.runs.copies.answers import bring_summaries
 from rlx.runs.copies.mirror import Mirrored, kept
-from rlx.runs.judging.judged import judge_runs
+from rlx.runs.judging.judge_runs import judge_runs
 from tests.cli.support import rlx
 from tests.evidence import test_graded as edits
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
@@ -130,10 +130,10 @@ def test_a_host_that_cannot_say_costs_these_checks_alone(
         python.write_text("#!/bin/sh\nexit 127\n" if trouble == "no python" else "#!/bin/sh\nsleep 60\n", "utf-8")
         python.chmod(0o700)
         loopback.write_bashrc(f"PATH={programs}:$PATH\n")
-        monkeypatch.setattr("rlx.runs.copies.answer_summaries._WHOLE_S", 1.0)
+        monkeypatch.setattr("rlx.runs.copies.answers._WHOLE_S", 1.0)
     outputs = ref.run_dir / "attempts/1/validation"
     index = Index(home())
-    monkeypatch.setattr("rlx.runs.looking.look.bring_summaries", lambda *_, **__: None)
+    monkeypatch.setattr("rlx.runs.status.snapshots.bring_summaries", lambda *_, **__: None)
     judged(ref)
     if trouble == "gone":
         for path in outputs.iterdir():

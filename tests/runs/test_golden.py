@@ -19,8 +19,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.saved_plans import read_plans
-from rlx.runs.index.promises import manifest_digest
-from rlx.runs.manifest import parse_manifest
+from rlx.runs.manifest import manifest_digest, parse_manifest
 from tests.cli.support import rlx, tiny_cpu_files
 from tests.conftest import CASES
 from tests.runs.toys import marked_processes, until

@@ -18,8 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode, RlxError
 from rlx.runs import Index
-from rlx.runs.adopted.adopted_store import unplanned
-from rlx.runs.adopted.imported import import_logs
+from rlx.runs.importing.foreign_runs import import_logs, unplanned
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.wording import settled

@@ -23,7 +23,7 @@ from rlx.hosts import local_site
 from rlx.model import LOCAL, Place, RunState, Site
 from rlx.runs import Index, RunRef, current_runs, latest_launch, read_manifest, resolve
 from rlx.runs.index import run_index
-from rlx.runs.judging.judged import judge_runs
+from rlx.runs.judging.judge_runs import judge_runs
 from rlx.runs.manifest import fetch_manifests
 from tests.cli.support import rlx
 from tests.runs.toys import FOREVER, ended, home, see, start, toy_plan, until

@@ -15,8 +15,8 @@ from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.model import LOCAL, Cmd, Expectations
 from rlx.runs import Index, RunRef, items_of
-from rlx.runs.copies.fetch import fetch
-from rlx.runs.judging.judged import judge_runs
+from rlx.runs.copies.pull import fetch
+from rlx.runs.judging.judge_runs import judge_runs
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody

@@ -9,8 +9,8 @@ import pytest
 
 from rlx.model import RunState
 from rlx.runs import Files, Index, RunRef, look
-from rlx.runs.judging.judged import judge_runs
-from rlx.runs.looking.overview import overview
+from rlx.runs.judging.judge_runs import judge_runs
+from rlx.runs.status.overview import overview
 from tests.runs.toys import FOREVER, home, log_of, start_one, until
 
 STEPS = 'for step in 1 2 3 4; do echo "step:$step - timing_s/step:0.5"; done\n'

@@ -137,7 +137,7 @@ def test_the_run_is_shown_with_its_numbers(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_time_that_no_float_holds_is_no_time() -> None:
-    from rlx.runs.looking.state import epoch_of
+    from rlx.runs.status.host_report import epoch_of
 
     with pytest.raises(ValueError, match=r"^1000"):
         epoch_of(10**400)

@@ -22,9 +22,8 @@ from rlx.evidence import read_evidence
 from rlx.model import LOCAL
 from rlx.resources import payload_folder
 from rlx.runs import Index, RunPaths, RunRef, supervisor
-from rlx.runs.copies import copying, mirror_store, mirror_wire
-from rlx.runs.copies.copying import copy_runs
-from rlx.runs.copies.mirror import refresh
+from rlx.runs.copies import mirror, mirror_store, mirror_wire
+from rlx.runs.copies.mirror import copy_runs, refresh
 from rlx.runs.copies.mirror_store import Cursor
 from tests.devices import put_program
 from tests.runs.another_user import commands_as_nobody
@@ -233,7 +232,7 @@ def test_a_file_that_shrinks_while_it_is_read_shifts_no_other(run: Run, shrinkin
 def test_a_large_log_comes_in_several_calls(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(run, range(1, 30))
     monkeypatch.setattr(mirror_wire, "_READ_BYTES", 50_000)
-    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
+    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
     cursor = run.refresh(whole=False)
     assert cursor.left > 0
     cursor = run.refresh()
@@ -251,7 +250,7 @@ def test_where_not_all_has_room_runs_come_one_after_the_other(
     other.dir.rename(run.dir.with_name("r2"))
     metrics = (run.attempt / "metrics.jsonl").stat().st_size + (run.attempt / "events/aqn-h-1.jsonl").stat().st_size
     monkeypatch.setattr(mirror_wire, "_FILE_BYTES", metrics)
-    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
+    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
     first, second = copy_runs(run.home, LOCAL, str(run.root), ["r1", "r2"], whole=False).values()
     assert first.left == 0
     assert second.left and second.files["attempts/1/log"].bytes == 0
@@ -375,7 +374,7 @@ REFRESH = """
 import sys
 from pathlib import Path
 from rlx.model import LOCAL
-from rlx.runs.copies.copying import copy_runs
+from rlx.runs.copies.mirror import copy_runs
 for _ in range(int(sys.argv[3])):
     copy_runs(Path(sys.argv[1]), LOCAL, sys.argv[2], ["r1"], whole=True)
 """

@@ -24,8 +24,8 @@ from rlx.hosts.node_plans import as_nodes
 from rlx.model import Cluster, LaunchPlan, Place, RunState, Severity, Site
 from rlx.planning.preflight import checked
 from rlx.runs import Index, Observation, RunRef, launch, look, resolve
-from rlx.runs.judging.judged import judge_runs
-from rlx.runs.looking.overview import overview
+from rlx.runs.judging.judge_runs import judge_runs
+from rlx.runs.status.overview import overview
 from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.cli.support import trust_project
 from tests.rig import Host, Rig

@@ -15,7 +15,7 @@ import rlx as api
 from rlx.errors import UsageError
 from rlx.model import Finding
 from rlx.runs import Index
-from rlx.runs.judging.diagnosed import diagnose_log, diagnose_runs
+from rlx.runs.judging.diagnose_runs import diagnose_log, diagnose_runs
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.runs.toys import home

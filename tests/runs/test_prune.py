@@ -19,7 +19,7 @@ from rlx.errors import NoSuchRun, UsageError
 from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.index.tombstones import Tombstone
-from rlx.runs.removing.removal_wire import delete_runs
+from rlx.runs.pruning import delete_runs
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.devices import put_program

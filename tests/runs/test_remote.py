@@ -19,10 +19,8 @@ from rlx.hosts.host_errors import HostError, Unreachable
 from rlx.model import Place, RunState
 from rlx.runs import Index, RunRef, launch, look, stop_runs
 from rlx.runs.index.resolve import current_runs
-from rlx.runs.logs.follow import follow_log
-from rlx.runs.logs.line_stream import LONGEST
-from rlx.runs.logs.log_lines import LogQuery, read_log
-from rlx.runs.looking.fan_out import ask
+from rlx.runs.logs import LONGEST, LogQuery, follow_log, read_log
+from rlx.runs.queries import ask
 from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 from tests.runs.far import Far, far

@@ -14,10 +14,10 @@ from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunRef, look
-from rlx.runs.copies import copying, mirror_wire
+from rlx.runs.copies import mirror, mirror_wire
 from rlx.runs.copies.mirror import refresh
-from rlx.runs.judging.judged import judge_runs
-from rlx.runs.looking.overview import overview
+from rlx.runs.judging.judge_runs import judge_runs
+from rlx.runs.status.overview import overview
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.toys import FOREVER, ended, home, start, toy_plan, until
@@ -125,7 +125,7 @@ def test_while_a_log_is_copied_nothing_is_concluded(
     (ref,) = start_far(loopback, f"head -c 30000000 /dev/zero | tr '\\0' '\\n'\n{STEPS}", "main")
     ended(ref)
     monkeypatch.setattr(mirror_wire, "_READ_BYTES", (10 << 20) + 4096)
-    monkeypatch.setattr(copying, "_PATIENCE_S", -1.0)
+    monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
     index = Index(home())
     verdict = overview(index, [ref])[0].verdict
     assert verdict.status is VerdictStatus.UNVERIFIED

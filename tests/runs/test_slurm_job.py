@@ -9,9 +9,9 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.model import LOCAL, RunState
 from rlx.runs import RunRef
-from rlx.runs.looking.fan_out import Asked
-from rlx.runs.looking.observe import observe
-from rlx.runs.looking.state import derive_state, parse_report
+from rlx.runs.queries import Asked
+from rlx.runs.status.host_report import derive_state, parse_report
+from rlx.runs.status.observation import observe
 from tests.runs.toys import Index, home
 
 ID = "toy-main-s1-20261124-170230-9f51"

@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.model import LOCAL, RunState
 from rlx.runs import Facts, derive_state, supervisor
-from rlx.runs.looking.state import Exit, Life, parse_report
+from rlx.runs.status.host_report import Exit, Life, parse_report
 from tests.devices import put_program
 from tests.runs.toys import ended, see, start, state_file, toy_plan
 

@@ -16,8 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.dealing import Room, deal
 from rlx.runs import Index
-from rlx.runs.index.moves import Move, Phase
-from rlx.runs.index.set_aside import INDEX_FILE
+from rlx.runs.index.run_index import INDEX_FILE
+from rlx.runs.index.tables import Move, MovePhase
 from rlx.runs.launching.moving import withdraw
 from tests.runs.sweeps import EXPERIMENT, RECIPE, Sweep, began, fill_up, let_go
 from tests.runs.sweeps import sweep_of as sweep_of
@@ -252,7 +252,7 @@ def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(
     runs = {seed: [ref for ref in index.runs() if ref.seed == seed] for seed in range(1, 7)}
     launch_id = runs[1][0].launch_id
 
-    def move(seed: int, phase: Phase = Phase.ASKED) -> Move:
+    def move(seed: int, phase: MovePhase = MovePhase.ASKED) -> Move:
         return Move(launch_id, seed, 1, "h1", "h2", 1e9, phase)
 
     def cut_off() -> None:
@@ -262,20 +262,22 @@ def test_a_move_that_was_cut_off_anywhere_is_brought_to_its_end(
         withdraw(index, move(4), runs[4])  # withdrawn, and nothing shipped
         withdraw(index, move(5), runs[5])
         elsewhere = replace(runs[1][0].place, host="h2", destination="h2")
-        index.send(move(5, Phase.SENT), [replace(ref, place=elsewhere) for ref in runs[5]])  # about to be shipped
+        index.relocate(
+            move(5, MovePhase.SENT), [replace(ref, place=elsewhere) for ref in runs[5]]
+        )  # about to be shipped
         assert not withdraw(index, move(1), runs[1]), "one of them runs"
 
     sweep.rig.client.call(cut_off)
     sweep.rlx("status")
     (cut,) = [line for line in sweep.said if "seed 2 " in line]
     assert f"rlx wait {launch_id}" in cut and settled(cut, {launch_id: "launch"}) == wording
-    assert index.moves(launch_id) and {move.phase for move in index.moves(launch_id)} != {Phase.DONE}
+    assert index.moves(launch_id) and {move.phase for move in index.moves(launch_id)} != {MovePhase.DONE}
     sweep.tend()
     # One that no host has goes where it would be through first, and one that was sent only where it was sent to.
     found = places(sweep)
     assert all(len(hosts) == 1 for hosts in found.values()) and len(found) == 6
     assert found[1] == {"h1"} and found[2] == {"h2"} and found[5] == {"h2"}
-    assert {move.phase for move in index.moves(launch_id)} == {Phase.DONE}
+    assert {move.phase for move in index.moves(launch_id)} == {MovePhase.DONE}
     all_end(sweep)
     assert sorted([*began(near), *began(far)]) == sorted(ids)
 

@@ -13,8 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
-from rlx.runs.bundles.bundle_layout import belongs
-from rlx.runs.bundles.tar_file import unpack_tar, write_tar
+from rlx.runs.bundles.bundle_file import belongs, unpack_tar, write_tar
 from tests.cli.support import rlx
 from tests.wording import settled
 

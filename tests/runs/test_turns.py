@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rlx.resources import payload_folder
-from rlx.runs.looking.turns import Wish, times, turns
+from rlx.runs.status.forecast import Wish, times, turns
 
 _ALL = frozenset(range(8))
 _QUEUES = 40

@@ -9,10 +9,8 @@ from pathlib import Path
 from rlx.model import LOCAL, LaunchPlan, RunState
 from rlx.resources import payload_folder
 from rlx.runs import Launched, RunRef, launch, look_at_leases, supervisor
-from rlx.runs.launching.delivery import deliver
-from rlx.runs.launching.shares import Part
-from rlx.runs.launching.shipment import pack
-from rlx.runs.launching.shipped import Shipped, block_name
+from rlx.runs.launching.launch import Part, deliver
+from rlx.runs.launching.shipment import Shipped, block_name, pack
 from tests.runs.toys import ended, holder_pid, home, is_running, reaches, start_one, toy_plan, until
 
 GO = "until [ -e go ]; do sleep 0.05; done\n"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rlx.model.attempt_lineage import MACHINE_CAUSES
-from rlx.runs.judging.diagnosed import diagnose_log
+from rlx.runs.judging.diagnose_runs import diagnose_log
 from tests.conftest import REPOSITORY
 
 RECIPE = REPOSITORY / "recipes/tiny-cpu.yaml"

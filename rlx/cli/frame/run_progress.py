@@ -17,7 +17,7 @@ from rlx.table import marked
 
 if TYPE_CHECKING:
     from rlx.runs import RunRef
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _QUIET_SECONDS = 15.0
 _MOST_NAMED = 4

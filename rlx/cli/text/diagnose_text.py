@@ -14,7 +14,7 @@ from rlx.terminal_text import printable
 
 if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Diagnosis, Hit
-    from rlx.runs.judging.diagnosed import Diagnosed
+    from rlx.runs.judging.diagnose_runs import Diagnosed
 
 _WIDTH = 110
 LINE_CHARACTERS = 300

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Missing, Plans
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
     from rlx.compare.run_slots import RunSlot
-    from rlx.runs.looking.overview import Overview
+    from rlx.runs.status.overview import Overview
 
 _NAMED = 8
 _AT_REGISTRATION = "RLX041"

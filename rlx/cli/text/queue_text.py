@@ -16,9 +16,8 @@ from rlx.table import Column, Table
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlx.runs.looking.forecast import Estimate
-    from rlx.runs.looking.host_queue import Holder, HostQueue, Waiter
-    from rlx.runs.looking.leases import Leases, Ticket
+    from rlx.runs.status.forecast import Estimate
+    from rlx.runs.status.host_queue import Holder, HostQueue, Leases, Ticket, Waiter
     from rlx.schedulers.protocol import QueuedJob
 
 _STAMP = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}(?=$|-node)")

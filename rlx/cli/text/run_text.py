@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from rlx.evidence.reading.usage_file import DeviceUse, Sample
     from rlx.runs import RunRef
     from rlx.runs.index.labels import Label
-    from rlx.runs.looking.forecast import Estimate
-    from rlx.runs.looking.overview import Overview
-    from rlx.runs.looking.sweep import Sweep
+    from rlx.runs.status.forecast import Estimate, Sweep
+    from rlx.runs.status.overview import Overview
 
 STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
     "unreachable": "yellow",
@@ -54,7 +53,7 @@ def tables(
     """
     from rich.console import Group
 
-    from rlx.runs.looking.sweep import sweeps
+    from rlx.runs.status.forecast import sweeps
 
     parts: list[Any] = []
     groups = (list(group) for _, group in groupby(rows, key=lambda row: row.ref.launch_id))

@@ -6,19 +6,27 @@ into the run directory, a container could write it for a run of the user's own.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sqlite3
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_bytes
-from rlx.model import RunState, from_jsonable, to_jsonable
+from rlx.model import LOCAL, RunState, from_jsonable, to_jsonable
+from rlx.model.run_dir import ATTEMPTS_DIR, LATEST_LINK, MANIFEST_FILE
 from rlx.model.verdict_rules import RULES
+from rlx.runs.bundles.bundle_file import RUNS
 from rlx.runs.copies.mirror import Copies, Mirrored
+from rlx.runs.index import tables
+from rlx.runs.index.run_index import Index
 from rlx.runs.index.tombstones import Tombstone
-from rlx.runs.looking.observation import Observation
-from rlx.runs.run import RunRef
+from rlx.runs.manifest import manifest_digest, manifest_text
+from rlx.runs.run import RunPaths, RunRef
+from rlx.runs.status.observation import Observation
 
 _FOLDER = "bundled"
 _RULES = "rules"
@@ -96,3 +104,35 @@ def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str,
 def _observation(run: BundledRun, copy: Mirrored) -> Observation:
     state = RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
     return Observation(run.run_id, copy.end or state, exit_code=copy.exit_code)
+
+
+def as_home(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
+    """Open the index of these runs alone, whose files lie in `folder`, to be judged by the rules of that version.
+
+    Raises OSError.
+    """
+    state_them(folder, runs, rules)
+    for run_dir in (folder / RUNS).glob("*"):
+        latest = RunPaths(run_dir).latest.name
+        (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")
+    with closing(sqlite3.connect(folder / "index.db", isolation_level=None)) as db:
+        removed = [run.removed for run in runs if run.removed]
+        tables.create(db, [(_ref(run, folder), run.position) for run in runs], removed)
+    return Index(folder)
+
+
+def _ref(run: BundledRun, folder: Path) -> RunRef:
+    names = (run.run_id, run.launch_id, run.name, run.arm, run.seed)
+    return RunRef(*names, LOCAL, str(folder), run.created, run.node)
+
+
+def manifest_sha256(folder: Path, run_id: str) -> str:
+    """The digest of the manifest of a run; "" where there is none."""
+    run_dir = folder / RUNS / run_id
+    return manifest_digest(manifest_text(run_dir)) if (run_dir / MANIFEST_FILE).is_file() else ""
+
+
+def file_sha256(path: Path) -> str:
+    """The digest of a file. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

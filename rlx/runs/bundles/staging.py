@@ -13,11 +13,11 @@ from rlx.local_files import open_regular
 from rlx.model import RunState
 from rlx.model.run_dir import SCRIPT_DIR, VALIDATION_DIR
 from rlx.payload.mask_secrets import LARGEST, mask_file, spans_of, spellings
-from rlx.runs.adopted.log_source import is_adopted
-from rlx.runs.bundles.bundle_layout import RUNS, evidence_files, record_files
-from rlx.runs.copies.fetch import fetch
+from rlx.runs.bundles.bundle_file import RUNS, evidence_files, record_files
 from rlx.runs.copies.mirror import kept
 from rlx.runs.copies.mirror_store import read_cursor
+from rlx.runs.copies.pull import fetch
+from rlx.runs.importing.log_source import is_adopted
 from rlx.runs.index.kept_waivers import FOLDER as WAIVERS
 from rlx.runs.index.registrations import FOLDER, same_question
 from rlx.runs.index.run_index import Index

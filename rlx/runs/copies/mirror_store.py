@@ -6,16 +6,19 @@ left behind it is cut off by the next one. Several rlx may copy one run at once:
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
+import shutil
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
+from rlx.errors import RlxError
 from rlx.evidence import needles
+from rlx.local_files import locked_folder
+from rlx.model.run_dir import TRASH_DIR
 from rlx.runs.copies.mirror_wire import Frame
 
 _CURSOR = "cursor.json"
@@ -80,7 +83,7 @@ def _is_there(path: Path, file: Copied) -> bool:
 def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
     """Put an answer of the host into the copy, and say how far it goes now. Waits while another rlx does the same."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder):
+    with locked_folder(folder):
         cursor = read_cursor(folder)
         cursor.as_of = max(now, cursor.as_of or 0.0)
         # What is denied is told each time.
@@ -97,17 +100,6 @@ def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
 def cursor_file(folder: Path) -> Path:
     """The file that tells a copy made by rlx from any other folder."""
     return folder / _CURSOR
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keep every other rlx from changing the copy meanwhile. Raises OSError."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
@@ -170,3 +162,45 @@ def _as_json(cursor: Cursor) -> bytes:
         for path, file in cursor.files.items()
     }
     return json.dumps({"as_of": cursor.as_of, "rules": _rules(), "files": files}).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorFolder:
+    """The copy of one run. `written`: when something came last, in seconds since 1970."""
+
+    run_id: str
+    path: Path
+    written: float
+
+    @property
+    def bytes(self) -> int:
+        """What its files take, without following links."""
+        return sum(path.lstat().st_size for path in self.path.rglob("*") if not path.is_dir() or path.is_symlink())
+
+
+def mirror_folders(home: Path) -> Iterator[MirrorFolder]:
+    """Every folder that is a copy made by rlx: with a cursor in it, and no link."""
+    for path in sorted(home.glob("[!.]*")):
+        with suppress(OSError):
+            cursor = cursor_file(path)
+            if path.is_dir() and not path.is_symlink() and cursor.is_file() and not cursor.is_symlink():
+                yield MirrorFolder(path.name, path, cursor.stat().st_mtime)
+
+
+def delete_mirror(folder: MirrorFolder) -> None:
+    """Rename it first, so that no half of it is ever read. Raises RlxError where that cannot be done."""
+    trash = folder.path.parent / TRASH_DIR
+    try:
+        trash.mkdir(exist_ok=True, mode=0o700)
+        with locked_folder(folder.path):
+            folder.path.rename(trash / f"{folder.run_id}.{time.time_ns()}")
+        empty_trash(folder.path.parent)
+    except OSError as problem:
+        raise RlxError(f"{folder.path}: {problem.strerror}", "check that its folder is writable") from None
+
+
+def empty_trash(home: Path) -> None:
+    """Delete what was renamed, also by an rlx that was killed before it had deleted it. Raises OSError."""
+    trash = home / TRASH_DIR
+    if trash.is_dir() and not trash.is_symlink():
+        shutil.rmtree(trash)

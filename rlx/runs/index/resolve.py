@@ -9,9 +9,9 @@ from itertools import chain
 from rlx.errors import NoSuchRun
 from rlx.model import LOCAL
 from rlx.runs.index.run_index import Index
-from rlx.runs.looking.look import look
-from rlx.runs.looking.observation import Observation
 from rlx.runs.run import RunRef
+from rlx.runs.status.observation import Observation
+from rlx.runs.status.snapshots import look
 
 _MOST_CANDIDATES = 8
 

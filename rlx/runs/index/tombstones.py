@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from rlx.errors import UsageError
 from rlx.local_files import parse_json
 from rlx.model import from_jsonable, to_jsonable
-from rlx.runs.looking.state import epoch_of
 from rlx.runs.run import utc_text
+from rlx.runs.status.host_report import epoch_of
 
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS tombstones("

@@ -16,25 +16,35 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeAlias
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.hosts import Completed, transport_for
+from rlx.hosts import Completed, tmux_socket, transport_for
 from rlx.hosts.host_errors import HostError
-from rlx.model import LaunchPlan, RunState, Severity, Site, to_jsonable
+from rlx.model import Cmd, LaunchPlan, RunState, Severity, Site, to_jsonable
 from rlx.model.launch_plan import is_sealed
+from rlx.model.run_dir import SUPERVISE_FILE
 from rlx.payload.mask_secrets import SHORTEST, SHORTEST_NUMBER
+from rlx.runs.control import stop
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import PendingLaunch
-from rlx.runs.launching.cluster import ray_tokens
-from rlx.runs.launching.delivery import deliver, started_ids
-from rlx.runs.launching.shares import Part, Share, shares_of, sites_of
-from rlx.runs.launching.shipment import check_plan, pack, pick_secrets, promised, short_secrets
-from rlx.runs.looking.fan_out import at_once
-from rlx.runs.looking.look import look
-from rlx.runs.looking.observation import Observation
+from rlx.runs.launching.shipment import (
+    Shipped,
+    block_name,
+    check_plan,
+    digest,
+    pack,
+    pick_secrets,
+    promised,
+    ray_tokens,
+    shared_container,
+    short_secrets,
+)
+from rlx.runs.queries import at_once
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
-from rlx.runs.stop import stop
+from rlx.runs.status.observation import Observation
+from rlx.runs.status.snapshots import look
 
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
@@ -80,7 +90,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     shares = shares_of(index, pending, registered, is_sweep=bool(asked))
-    index.promise([row for part in chain.from_iterable(shares) for row in promised(part.runs)])
+    index.keep_manifests([row for part in chain.from_iterable(shares) for row in promised(part.runs)])
     answers = _deliver_all(index, pending, shares, lambda part: pack(part.runs, secrets, tokens))
     heads = tuple(ref for ref in pending.runs if not ref.node)
     if len(plans) == len(heads):
@@ -231,3 +241,167 @@ def _shortened(complaint: str) -> str:
     lines = complaint.splitlines()
     more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
     return "\n".join([*lines[:_MOST_LINES], *more])
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a launch that goes to one host: the same node of every run, or all nodes of those that are jobs."""
+
+    runs: tuple[Shipped, ...]
+
+    @property
+    def site(self) -> Site:
+        return self.runs[0].plan.site
+
+    @property
+    def node(self) -> int:
+        return self.runs[0].ref.node
+
+
+Share: TypeAlias = tuple[Part, ...]
+"""What goes to the hosts of the same runs, one after the other: the heads last."""
+
+
+def sites_of(plan: LaunchPlan) -> list[Site]:
+    """The places of its nodes."""
+    return [node.site for node in plan.nodes]
+
+
+def _plan_nodes(pending: PendingLaunch, plans: Sequence[LaunchPlan]) -> list[Sequence[RunRef]]:
+    """The references of each plan's nodes in the journal, where a launch of more runs may be brought to its end.
+
+    Raises RlxError where a run was to go elsewhere when the launch was interrupted.
+    """
+    runs = _by_head(pending.runs)
+    if len(runs) != len(plans):
+        slots = {(run[0].arm, run[0].seed): run for run in runs}
+        runs = [slots[plan.arm, plan.seed] for plan in plans]
+    for plan, run in zip(plans, runs, strict=True):
+        for site, ref in zip(sites_of(plan), run, strict=True):
+            if (ref.place, ref.root) != (site.place, site.root):
+                raise RlxError(f"{ref.run_id} was launched to {ref.host}:{ref.root} before, and may run there", _STOP)
+    return runs
+
+
+_STOP = "rlx status shows it; rlx stop ends it for good"
+
+
+def _by_head(refs: Sequence[RunRef]) -> list[Sequence[RunRef]]:
+    runs: dict[str, list[RunRef]] = {}
+    for ref in refs:
+        runs.setdefault(ref.head_id, []).append(ref)
+    return list(runs.values())
+
+
+def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan], *, is_sweep: bool) -> list[Share]:
+    """A share for each set of hosts, in the order of the plans."""
+    positions = {run[0].head_id: position for position, run in enumerate(_by_head(pending.runs))}
+    moves = index.moves(pending.launch_id) if is_sweep else ()
+    shares: list[list[Shipped]] = []
+    for plan, run in zip(plans, _plan_nodes(pending, plans), strict=True):
+        came = tuple(move for move in moves if move.seed == plan.seed and move.has_left)
+        block = block_name(pending.launch_id, plan.seed, len(came)) if is_sweep else ""
+        nodes = [
+            Shipped(node, ref, positions[ref.head_id], block, came) for node, ref in zip(plan.nodes, run, strict=True)
+        ]
+        mine = next((share for share in shares if sites_of(share[0].plan) == sites_of(plan)), None)
+        if mine is None:
+            shares.append(mine := [])
+        mine += nodes
+    return [_parts(share) for share in shares]
+
+
+def _parts(nodes: Sequence[Shipped]) -> Share:
+    """The workers' hosts in order, and last the heads'; the nodes of a job in one, its head last as well."""
+    if nodes[0].plan.site.batch is not None:
+        return (Part(tuple(sorted(nodes, key=lambda one: (one.position, one.ref.node == 0)))),)
+    numbers = sorted({node.ref.node for node in nodes})
+    return tuple(Part(tuple(one for one in nodes if one.ref.node == number)) for number in (*numbers[1:], 0))
+
+
+_TIMEOUT_S = 120.0
+_TIMEOUT_EACH_RUN_S = 30.0
+
+# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there of this node belongs to
+# nobody. Who waits for it ends with its connection. The rest is a session of its own, which a lost connection does not
+# end half way: tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
+_TAKE_TURN = r"""
+umask 077
+for tool in flock setsid tar gzip mktemp; do
+    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
+done
+unpack=$1 root=$2
+case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
+mkdir -p "$root/runs" || exit
+exec 5<"$root/runs"
+flock -w 100 -E 99 5
+case $? in
+    0) ;;
+    99) echo "another launch to $root is under way" >&2; exit 1 ;;
+    *)
+        echo "$root cannot be locked: its file system ($(stat -f -c %T "$root")) knows no flock: choose another" >&2
+        exit 1
+        ;;
+esac
+shift 2
+setsid sh -c "$unpack" rlx-launch "$root" "$@"
+# Not last: in place of this shell, setsid would not wait.
+exit
+"""
+_UNPACK = (
+    f"supervise={SUPERVISE_FILE}"
+    + r"""
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7 verb=$8
+# Only this node's: another one that shares the folder may not share the lock.
+read -r node </proc/sys/kernel/hostname
+for old in "$root/runs/.incoming-$node@"*; do [ ! -e "$old" ] || rm -rf "$old"; done
+incoming=$(mktemp -d "$root/runs/.incoming-$node@$launch-XXXXXX") || exit
+trap 'rm -rf "$incoming"' EXIT
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
+# Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
+# made there: a file server may call us nobody.
+set -- $(stat -Lc %u "$root/runs" "$incoming")
+case "$# $1" in
+    "2 $2" | "2 0") ;;
+    *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
+esac
+tar -xzmf - -C "$incoming" || exit
+# Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
+# run from elsewhere, and is what was sent.
+own=$incoming
+if [ -n "$container" ]; then
+    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
+    own=$(mktemp -d) || exit
+    trap 'rm -rf "$incoming" "$own"' EXIT
+    for part in "$supervise" order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
+    [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
+fi
+sh "$own/$supervise" "$verb" "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
+exit
+"""
+)
+
+
+def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
+    """The runs packed into `archive` are put in place and started. Raises HostError."""
+    timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
+    return send(part.site, "accept", launch_id, digest(part.runs), archive, timeout_s)
+
+
+def send(
+    site: Site, verb: str, launch_id: str, digest: str, archive: bytes, timeout_s: float = _TIMEOUT_S
+) -> Completed:
+    """Unpack the archive at a site, and let the supervise.sh in it do `verb` with it. Raises HostError.
+
+    `digest`: of supervise.sh and `order`, which nobody may change on the way.
+    """
+    words = (site.root, site.leases, tmux_socket(), launch_id, digest, *shared_container(site), verb)
+    cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words)
+    return transport_for(site.place).run(cmd, stdin=archive, timeout_s=timeout_s)
+
+
+def started_ids(answers: Sequence[str]) -> list[str]:
+    """The ids of the runs that the host says are there, from before or from now."""
+    return [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]

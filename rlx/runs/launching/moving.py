@@ -16,13 +16,11 @@ from rlx.hosts.host_errors import HostError
 from rlx.model import LaunchPlan
 from rlx.runs import supervisor
 from rlx.runs.copies.mirror import folder_of
-from rlx.runs.index.moves import Move, Phase
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
-from rlx.runs.launching.delivery import deliver, started_ids
-from rlx.runs.launching.shares import Part
-from rlx.runs.launching.shipment import check_plan, pack, pick_secrets, promised
-from rlx.runs.launching.shipped import Shipped, block_name
+from rlx.runs.index.tables import Move, MovePhase
+from rlx.runs.launching.launch import Part, deliver, started_ids
+from rlx.runs.launching.shipment import Shipped, block_name, check_plan, pack, pick_secrets, promised
 from rlx.runs.run import RunRef, container_of
 
 _WITHDRAW_S = 60.0
@@ -39,7 +37,7 @@ def withdraw(index: Index, move: Move, refs: Sequence[RunRef]) -> bool:
     ids = [ref.run_id for ref in refs]
     answer = supervisor.call(at.place, "withdraw", at.root, block, *ids, timeout_s=_WITHDRAW_S).split()
     if answer == ["withdrawn"]:
-        index.note_move(replace(move, phase=Phase.WITHDRAWN))
+        index.note_move(replace(move, phase=MovePhase.WITHDRAWN))
         return True
     if answer != ["started"]:
         raise RlxError(f"{at.host}: an unknown answer to the withdrawal of seed {move.seed}")
@@ -72,10 +70,10 @@ def ship(
     for run in runs:
         # What was copied here is of a run directory that is gone.
         shutil.rmtree(folder_of(index) / run.ref.run_id, ignore_errors=True)
-    index.send(replace(move, phase=Phase.SENT), [run.ref for run in runs])
-    index.promise(promised(runs))
+    index.relocate(replace(move, phase=MovePhase.SENT), [run.ref for run in runs])
+    index.keep_manifests(promised(runs))
     _send(index, move, runs, pack(runs, secrets))
-    index.note_move(replace(move, phase=Phase.DONE))
+    index.note_move(replace(move, phase=MovePhase.DONE))
     return tuple(run.ref for run in runs)
 
 
@@ -85,7 +83,7 @@ def _moved(ref: RunRef, plan: LaunchPlan) -> RunRef:
 
 def _send(index: Index, move: Move, runs: tuple[Shipped, ...], archive: bytes) -> None:
     """Raises RlxError; what did not arrive for certain may go elsewhere."""
-    host, withdrawn = runs[0].ref.host, replace(move, phase=Phase.WITHDRAWN)
+    host, withdrawn = runs[0].ref.host, replace(move, phase=MovePhase.WITHDRAWN)
     try:
         completed = deliver(Part(runs), move.launch_id, archive)
     except HostError as error:

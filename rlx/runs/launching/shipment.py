@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import hmac
 import io
+import os
 import re
+import secrets
 import shlex
 import tarfile
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 
-from rlx.errors import UsageError
+from rlx.errors import RlxError, UsageError
 from rlx.hosts.inventory.host_values import address_problem
-from rlx.model import PLAN_SCHEMA_VERSION, LaunchPlan, PlannedFile, Site
+from rlx.model import PLAN_SCHEMA_VERSION, Cluster, LaunchPlan, PlannedFile, Site
 from rlx.model.run_dir import (
     ATTEMPTS_DIR,
     BLOCK_FILE,
@@ -52,10 +57,8 @@ from rlx.model.run_dir import (
 from rlx.payload.mask_secrets import spellings
 from rlx.resources import payload_folder
 from rlx.runs import supervisor
-from rlx.runs.index.promises import manifest_digest
-from rlx.runs.launching.cluster import RAY_TOKEN, cluster_file
-from rlx.runs.launching.shipped import Shipped
-from rlx.runs.manifest import render_manifest
+from rlx.runs.index.tables import Move
+from rlx.runs.manifest import manifest_digest, render_manifest
 from rlx.runs.run import RunRef, container_of
 from rlx.schedulers.protocol import request_of
 from rlx.schedulers.registry import name_of
@@ -377,3 +380,65 @@ def _add_link(archive: tarfile.TarFile, path: str, target: str) -> None:
     entry.type = tarfile.SYMTYPE
     entry.linkname = target
     archive.addfile(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """`position`: of the run in its launch. `block`: the name of its block on that host, empty for a run of no sweep.
+
+    `moved`: the moves by which it comes there.
+    """
+
+    plan: LaunchPlan
+    ref: RunRef
+    position: int
+    block: str = ""
+    moved: tuple[Move, ...] = ()
+
+
+def block_name(launch_id: str, seed: int, moves: int) -> str:
+    """Another one after each move, so that a block may come back to a host that it was withdrawn from."""
+    return f"{launch_id}-s{seed}-{moves}"
+
+
+RAY_TOKEN = "RLX_RAY_TOKEN"
+# Below the ports that Linux gives to whoever asks for any (32768 and up).
+_FIRST_PORT, _PORTS = 20000, 10000
+_KEY = "cluster.key"
+
+
+def cluster_file(cluster: Cluster, ref: RunRef) -> str:
+    """`NODE NODES ADDRESS:PORT FOLDER`, as supervise.sh passes it on. Port and folder follow from the run's id.
+
+    In a job the head writes its address there, which nobody knows before.
+
+    The folder below /tmp is called alike on all nodes: Ray takes that of its head, and a back-end has one path for all.
+    """
+    digest = hashlib.sha256(ref.head_id.encode()).hexdigest()
+    port = _FIRST_PORT + int(digest, 16) % _PORTS
+    return f"{cluster.node} {cluster.nodes} {cluster.head}:{port} /tmp/rlx-{digest[:6]}\n"
+
+
+def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:
+    """The tokens of these runs' Rays by the ids of their heads, the same at each call. Raises RlxError.
+
+    They follow from the ids and a key in rlx's home, so that a launch that was interrupted between two hosts goes on.
+    """
+    key = _key(home / _KEY)
+    return {ref.run_id: hmac.new(key, ref.run_id.encode(), hashlib.sha256).hexdigest() for ref in refs if not ref.node}
+
+
+def _key(path: Path) -> bytes:
+    """Read or make the key, for its user alone; made once, by whichever rlx is first."""
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        if not path.exists():
+            descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(secrets.token_bytes(32))
+            with suppress(FileExistsError):
+                os.link(scratch, path)
+            scratch.unlink()
+        return path.read_bytes()
+    except OSError as error:
+        raise RlxError(f"{path}: {error.strerror}", "rlx keeps a key there from which runs get their tokens") from None

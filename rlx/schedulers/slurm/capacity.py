@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from rlx.model import Place, Site
 from rlx.runs import supervisor
-from rlx.runs.looking.fan_out import DEADLINE_S
+from rlx.runs.queries import DEADLINE_S
 from rlx.schedulers.protocol import QueuedJob
 from rlx.schedulers.slurm.job_facts import epoch
 from rlx.schedulers.slurm.settings import NAME, slurm_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlx.evidence.diagnosis import Diagnosis, diagnose, needle_pattern, read_excerpt
 from rlx.model import RunState
 from rlx.resources import payload_folder
-from rlx.runs.judging.diagnosed import diagnose_log
+from rlx.runs.judging.diagnose_runs import diagnose_log
 from tests.conftest import CASES
 
 OOM = b"(WorkerDict pid=9) RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB"

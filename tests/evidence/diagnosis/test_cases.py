@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from rlx.runs.judging.diagnosed import diagnose_log
+from rlx.runs.judging.diagnose_runs import diagnose_log
 from tests.conftest import CASES
 
 NOT_YET = (CASES / "diagnosis" / "not-yet.txt").read_text(encoding="utf-8").split()

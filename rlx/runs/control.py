@@ -1,0 +1,140 @@
+"""Ends a run, with everything that belongs to it and nothing else, and looks whether it is gone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from rlx.errors import RlxError, UsageError
+from rlx.hosts import tmux_socket, transport_for
+from rlx.hosts.host_errors import HostError, reading_answer
+from rlx.hosts.transports import terminal_command
+from rlx.model import Cmd, Place, RunState
+from rlx.runs import supervisor
+from rlx.runs.importing.log_source import Source, is_adopted, source_of
+from rlx.runs.run import RunRef
+from rlx.runs.status.snapshots import Sight
+
+_MARGIN_S = 60.0
+_AT_ONCE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The pids that were told to end, those that are still there after all, and what is left as zombies.
+
+    `zombies` remain until the container restarts: its first process does not reap what is orphaned. `strays` carry no
+    mark of the run, because they cleared their environment, and still write to its files: they were not ended. `job`
+    names the job that is over now, all of whose processes its scheduler has ended; empty for any other run.
+    """
+
+    run_id: str
+    ended: tuple[int, ...]
+    left: tuple[int, ...]
+    zombies: tuple[int, ...] = ()
+    strays: tuple[int, ...] = ()
+    job: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopResult:
+    """The runs that were stopped, and why some were not, both by run id in the order given."""
+
+    stopped: Mapping[str, Stopped]
+    failures: Mapping[str, RlxError]
+
+
+def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> StopResult:
+    """Stop these runs, all places at once; a place that fails keeps no other from stopping.
+
+    `seen` is how they were last found. At each place, those that wait go first: the end of one must not start
+    the next.
+    """
+    places: dict[Place, list[RunRef]] = {}
+    for ref in refs:
+        places.setdefault(ref.place, []).append(ref)
+    with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
+        done = list(pool.map(lambda there: _stop_there(there, seen, grace_s), places.values()))
+    found = {run_id: result for there in done for run_id, result in there.items()}
+    stopped = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], Stopped)}
+    failures = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], RlxError)}
+    return StopResult(stopped, failures)
+
+
+def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> dict[str, Stopped | RlxError]:
+    """The runs of one place. Once the place is gone, the others are not tried: each would wait for it again."""
+    gone: list[HostError] = []
+
+    def attempt(ref: RunRef) -> Stopped | RlxError:
+        if gone:
+            return gone[0]
+        try:
+            return stop(ref, grace_s)
+        except HostError as error:
+            gone.append(error)
+            return error
+        except RlxError as error:
+            return error
+
+    waiting = [ref for ref in refs if _may_wait(seen[ref.run_id])]
+    results = {ref.run_id: attempt(ref) for ref in waiting}
+    others = [ref for ref in refs if ref.run_id not in results]
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
+
+
+def _may_wait(sight: Sight) -> bool:
+    return RunState.QUEUED in (sight.state, sight.observation.last_known)
+
+
+def stop(ref: RunRef, grace_s: float) -> Stopped:
+    """SIGTERM to all processes of the run, SIGKILL after `grace_s` seconds. A run that waits never starts.
+
+    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone,
+    or if rlx did not start it: then it knows neither its processes nor whose they are.
+    """
+    if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
+        raise _taken_in(ref.run_id, source)
+    grace = math.ceil(grace_s)
+    asked = ("stop", ref.remote_dir, str(grace), ref.container or "none")
+    text = supervisor.call(ref.place, *asked, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
+    with reading_answer(ref.host, "rlx stop"):
+        said = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
+        job = " ".join(said.pop("job", ()))
+        pids = {word: tuple(map(int, numbers)) for word, numbers in said.items()}
+        zombies, strays = pids.get("zombies", ()), pids.get("strays", ())
+        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job)
+
+
+def _taken_in(run_id: str, source: Source) -> UsageError:
+    if not source.followed:
+        return UsageError(
+            "imported, not started by rlx: there are only logs, and nothing to stop",
+            f"rlx status -v {run_id} says where they came from",
+        )
+    return UsageError(
+        "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing",
+        f"end it on {source.place.host} as it was started there; rlx status {run_id} then shows its end",
+    )
+
+
+def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
+    """Write what shows the session in this terminal, through ssh for another machine. Raises RlxError without one.
+
+    A host without tmux has none: its log can be followed all the same.
+    """
+    if is_adopted(ref):
+        raise RlxError(
+            f"{ref.run_id} has no terminal session: rlx did not start it", f"follow its log: rlx logs -f {ref.run_id}"
+        )
+    # "=" asks for exactly this name; tmux would also take a session that begins like it.
+    target = f"={ref.session}"
+    probe = Cmd("sh", "-c", 'command -v tmux >/dev/null && exec tmux -L "$1" has-session -t "$2"', "rlx-attach")
+    found = transport_for(ref.place).run(Cmd(*probe.arguments, tmux_socket(), target), timeout_s=20)
+    if found.code != 0:
+        reason = found.err.decode(errors="replace").strip() or "there is no tmux on the host"
+        raise RlxError(f"{ref.run_id} has no terminal session ({reason})", f"follow its log: rlx logs -f {ref.run_id}")
+    attach = Cmd("tmux", "-L", tmux_socket(), "attach-session", *(["-r"] if read_only else []), "-t", target)
+    return terminal_command(ref.place, attach)

@@ -1,0 +1,222 @@
+"""Bring the summaries of the answers that runs on other machines kept, once a run after its end.
+
+The answers stay on their host, where a program of rlx summarises them (`rlx.payload.answer_summary`). A host that is
+too slow, or has no Python, costs nothing but the checks of these answers: they are not observable.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlx.errors import RlxError
+from rlx.evidence import ItemScores, ItemTexts, read_items, read_texts
+from rlx.evidence.reading.item_scores import wanted_scores
+from rlx.evidence.reading.kept_answers import SUMMARY_FILE, kept_of
+from rlx.evidence.reading.lineages import read_lineage
+from rlx.hosts.sent_python import run_sent_to
+from rlx.model import Place
+from rlx.model.run_dir import VALIDATION_DIR
+from rlx.payload.answer_summary import RULES
+from rlx.runs.copies.mirror_store import Copied, read_cursor
+from rlx.runs.copies.pull import fetch
+from rlx.runs.queries import ask
+from rlx.runs.run import RunPaths, RunRef
+
+if TYPE_CHECKING:
+    from rlx.runs.copies.mirror import Mirrored
+    from rlx.runs.index.run_index import Index
+
+_MODULES = tuple(f"rlx.payload.{name}" for name in ("item_identity", "replayed_graders", "answer_summary"))
+_PATIENCE_S, _WHOLE_S = 5.0, 60.0
+_STARTING_S = 3.0
+_AGAIN_S = 3600.0
+_MOST_BYTES = 32 << 20
+
+
+def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, Mirrored], *, whole: bool) -> None:
+    """Put summaries beside the counts in the copies of runs that have ended. Raises nothing for a host.
+
+    `whole`: wait longer, and ask again where a host failed to answer.
+    """
+    files = {
+        ref.run_id: _files(copy)
+        for ref in refs
+        if not (ref.place.is_local or ref.node) and _is_due(copy := copies[ref.run_id], whole)
+    }
+    due = [ref for ref in refs if files.get(ref.run_id)]
+    if not due:
+        return
+    seconds = _WHOLE_S if whole else _PATIENCE_S
+
+    def summarise(place: Place, root: str, ids: Sequence[str]) -> dict[str, Any]:
+        by_size = sorted(ids, key=lambda run_id: sum(file.bytes for file in copies[run_id].outputs.values()))
+        order = {"root": root, "runs": {run_id: files[run_id] for run_id in by_size}, "seconds": seconds}
+        return run_sent_to(place, _MODULES, order, seconds + _STARTING_S)
+
+    answers = ask(due, summarise, seconds + _STARTING_S).answers
+    for ref in due:
+        found = next((runs[ref.run_id] for answer in answers if ref.run_id in (runs := _runs(answer))), None)
+        with suppress(OSError):
+            _keep(copies[ref.run_id], files[ref.run_id], found)
+
+
+def _is_due(copy: Mirrored, whole: bool) -> bool:
+    """Tell whether the run is over, all else of it is here, and its answers were not summarised as they are."""
+    if not copy.outputs or copy.problem is not None or copy.final_state is None:
+        return False
+    try:
+        asked = json.loads((copy.run_dir / SUMMARY_FILE).read_bytes())
+        if asked["of"] != _identity(copy):
+            return True
+        return not asked["found"] and (whole or not 0 <= time.time() - asked["at"] < _AGAIN_S)
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
+
+
+def _identity(copy: Mirrored) -> list[Any]:
+    return [RULES, sorted([path, file.inode, file.bytes] for path, file in copy.outputs.items())]
+
+
+def _files(copy: Mirrored) -> list[str]:
+    """List the files in the order in which they were made, without attempts before one that began anew."""
+    attempts = RunPaths(copy.run_dir).attempts
+    lineages = [read_lineage(folder, number) for number, folder in enumerate(attempts, start=1)]
+    anew = [place for place, lineage in enumerate(lineages) if lineage and lineage.step == 0]
+    folders = [str(folder.relative_to(copy.run_dir)) for folder in attempts[anew[-1] if anew else 0 :]]
+    return [path for folder in folders for path in _of_attempt(folder, copy.outputs)]
+
+
+def _of_attempt(folder: str, outputs: Collection[str]) -> Iterator[str]:
+    own = (path for path in outputs if path.startswith(f"{folder}/") and Path(path).stem.isdecimal())
+    yield from sorted(own, key=lambda path: int(Path(path).stem))
+
+
+def _runs(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = answer.get("runs")
+    return found if isinstance(found, dict) else {}
+
+
+def _keep(copy: Mirrored, files: Sequence[str], found: Any) -> None:
+    """Write the summaries of each attempt, and that they were asked for. Raises OSError."""
+    is_sound = _is_sound(files, found)
+    if is_sound:
+        folders: dict[Path, dict[str, Any]] = {}
+        for path, summary in zip(files, found, strict=True):
+            folders.setdefault((copy.run_dir / path).parent, {})[Path(path).name] = summary
+        for folder, summaries in folders.items():
+            _write(folder / SUMMARY_FILE, {"rules": RULES, "files": summaries})
+    _write(copy.run_dir / SUMMARY_FILE, {"of": _identity(copy), "found": is_sound, "at": time.time()})
+
+
+def _is_sound(files: Sequence[str], found: Any) -> bool:
+    try:
+        if len(found) != len(files) or len(json.dumps(found)) > _MOST_BYTES:
+            return False
+        for summary in found:
+            kept_of(summary)
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        return False
+    return True
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    part.write_text(json.dumps(document), encoding="utf-8")
+    part.replace(path)
+
+
+_DEADLINE_S = 3600.0
+
+
+def items_of(
+    index: Index,
+    refs: Sequence[RunRef],
+    step: int,
+    metric: str,
+    narrate: Callable[[RlxError], None] = lambda problem: None,
+) -> dict[str, ItemScores]:
+    """The scores behind `metric` at `step` by run id, without the runs that kept none.
+
+    Judge the runs first: of runs on other hosts, this is the file that the mirror saw last. It is copied once, and
+    again only after it has changed. Raises nothing for a host that cannot be asked: `narrate` is told why.
+    """
+    if wanted_scores(metric) is None:
+        return {}
+    folders = _folders(index, refs, step, narrate)
+    found = {run_id: read_items(folder, step, metric) for run_id, folder in folders.items()}
+    return {run_id: items for run_id, items in found.items() if items is not None}
+
+
+def texts_of(
+    index: Index, refs: Sequence[RunRef], step: int, metric: str, items: Collection[str]
+) -> dict[str, dict[str, ItemTexts]]:
+    """What each run answered to these items, shortened, by run id and item, from where `items_of` has read."""
+    folders = _folders(index, refs, step, lambda problem: None)
+    return {run_id: read_texts(folder, step, metric, items) for run_id, folder in folders.items()}
+
+
+def _folders(index: Index, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]) -> dict[str, Path]:
+    """The folders on this machine that have the outputs of this step, by run id."""
+    near = {ref.run_id: _latest(ref.run_dir, step) for ref in refs if ref.place.is_local}
+    far = _copied(index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate)
+    return {run_id: folder for run_id, folder in (near | far).items() if folder is not None}
+
+
+def _latest(run_dir: Path, step: int) -> Path | None:
+    """The outputs of the last attempt that validated this step: the evidence goes by it, too."""
+    folders = (attempt / VALIDATION_DIR for attempt in reversed(RunPaths(run_dir).attempts))
+    return next((folder for folder in folders if (folder / f"{step}.jsonl").exists()), None)
+
+
+def _copied(
+    home: Path, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]
+) -> dict[str, Path | None]:
+    """The folders of the copies by run id; all hosts are asked at once, for what is not here yet."""
+    by_id = {ref.run_id: ref for ref in refs}
+
+    def copy(place: Place, root: str, ids: Sequence[str]) -> Mapping[str, Path | None]:
+        return {run_id: _copy(home / run_id, by_id[run_id], step) for run_id in ids}
+
+    asked = ask(refs, copy, _DEADLINE_S)
+    for problem in asked.failures.values():
+        narrate(problem)
+    return {run_id: folder for answer in asked.answers for run_id, folder in answer.items()}
+
+
+def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:
+    """The folder with the copy of one file. It is named after inode and size, by which the mirror knows the file."""
+    files = read_cursor(mirror).files
+    path = _seen(mirror, step, files)
+    if path is None:
+        return None
+    file = files[path]
+    folder = (mirror / path).parent.with_name("outputs") / f"{step}-{file.inode}-{file.bytes}"
+    target = folder / f"{step}.jsonl"
+    if not target.exists():
+        if not fetch(ref, path, file.bytes, target):
+            return None
+        _remove_older(folder, step)
+    return folder
+
+
+def _seen(mirror: Path, step: int, files: Mapping[str, Copied]) -> str | None:
+    """The outputs of the last attempt that validated this step, as far as the mirror has seen them."""
+    paths = (f"{attempt.relative_to(mirror)}/{VALIDATION_DIR}/{step}.jsonl" for attempt in RunPaths(mirror).attempts)
+    return next((path for path in reversed(list(paths)) if _is_seen(files.get(path))), None)
+
+
+def _is_seen(file: Copied | None) -> bool:
+    return file is not None and file.bytes > 0 and not file.denied
+
+
+def _remove_older(folder: Path, step: int) -> None:
+    for other in folder.parent.glob(f"{step}-*"):
+        if other != folder:
+            shutil.rmtree(other, ignore_errors=True)

@@ -1,0 +1,197 @@
+"""The configuration that the training program composed in the container: its own files and every override together.
+
+A back-end that composes one is told to write it to a place of the run directory, before anything else runs.
+Interpolations are left as they are written, so it holds no value of the environment.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from rlx.backends.registry import loadable_part
+from rlx.evidence import Evidence
+from rlx.evidence.cache.file_digest import digest_of_files
+from rlx.evidence.charges.composed_settings import setting_mismatches, tree_of
+from rlx.evidence.grammars import by_kind
+from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.evidence.traces import UNKNOWN_SETUP, Setup
+from rlx.local_files import parse_json, read_bytes
+from rlx.model import LaunchPlan
+from rlx.model.run_dir import COMPOSED_FILE, LOG_FILE, PRINTED_FILE, PROVENANCE_FILE
+from rlx.runs.judging.parser_cache import ParsedFiles
+from rlx.yaml_reader.hydra import bare_key
+
+Tree: TypeAlias = Mapping[str, Any]
+
+_MOST_BYTES = 4 << 20
+
+
+def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
+    """Read what the container composed (`config`) and what the log shows of it (`printed_config`), if there.
+
+    The files of a fork may set what no recipe names.
+    """
+    found = {
+        "config": composed_configuration(attempt, parsed),
+        "printed_config": printed_configuration(attempt, parsed),
+    }
+    return {kind: tree for kind, tree in found.items() if tree}
+
+
+def composed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
+    """Read what the container composed; empty where it wrote nothing down."""
+    return _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed)
+
+
+def printed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
+    """Read what the log of an attempt shows of its configuration; empty where that is nothing.
+
+    A copy of a log on another host lacks these lines: what launch.sh took out of it stands in for them.
+    """
+    files = (attempt / LOG_FILE, attempt / PRINTED_FILE)
+    return next((tree for file in files if (tree := _once(read_printed_config, file, file, parsed))), {})
+
+
+def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
+    """Read again only where the file has changed."""
+    if not (digest := digest_of_files([file])):
+        return read(argument)
+    found: Tree | None = parsed.remembered((read.__name__, file), digest, lambda: _as_json(read(argument)))
+    return read(argument) if found is None else found
+
+
+def _as_json(tree: Tree) -> Tree | None:
+    """Convert; None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
+    try:
+        return tree if json.loads(json.dumps(tree)) == tree else None
+    except (TypeError, ValueError):
+        return None
+
+
+def read_composed(attempt: Path) -> Mapping[str, Any]:
+    """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
+    try:
+        with (attempt / COMPOSED_FILE).open("rb") as file:
+            text = file.read(_MOST_BYTES)
+    except OSError:
+        return {}
+    tree = _parse(text)
+    return tree if isinstance(tree, dict) else {}
+
+
+@lru_cache(maxsize=64)
+def _parse(text: bytes) -> Any:
+    """Parse each text once: several checks ask for the same one, and runs of one experiment often share it."""
+    from rlx.yaml_reader.hydra import read_hydra
+    from rlx.yaml_reader.reader import YamlError
+
+    try:
+        return read_hydra(text.decode("utf-8"))
+    except (YamlError, UnicodeDecodeError):
+        return None
+
+
+def mismatches_of(
+    plan: LaunchPlan, attempts: Sequence[Path], evidence: Evidence, parsed: ParsedFiles
+) -> tuple[str, ...]:
+    """Check each attempt that counts; nothing where the plan has no recipe, or an attempt left no configuration."""
+    if not plan.has_recipe or plan.backend not in by_kind():
+        return ()
+    first = next((begun.attempt for begun in evidence.begun if begun.lineage and begun.lineage.step == 0), 1)
+    numbered = list(enumerate(attempts, start=1))[first - 1 :]
+    found = [(number, words) for number, folder in numbered for words in _of_attempt(plan, number, folder, parsed)]
+    return tuple(words if len(numbered) == 1 else f"attempt {number}: {words}" for number, words in found)
+
+
+def _of_attempt(plan: LaunchPlan, number: int, folder: Path, parsed: ParsedFiles) -> Sequence[str]:
+    """Compare again only where the file has changed."""
+    file = folder / COMPOSED_FILE
+    if not file.exists():
+        return ()
+    if not (digest := digest_of_files([file])):
+        return _compared(plan, number, folder)
+    of = digest, plan.command, plan.recipe.get("overrides")
+    found: list[str] = parsed.remembered(("settings", file), of, lambda: _compared(plan, number, folder))
+    return found
+
+
+def _compared(plan: LaunchPlan, number: int, folder: Path) -> list[str]:
+    """Another attempt may differ in where it goes on."""
+    composed = read_composed(folder)
+    if not composed:
+        return []
+    part = loadable_part(plan.backend, "resume") if number > 1 else None
+    planned = by_kind()[plan.backend].planned_settings(plan.command, plan.recipe)
+    return list(setting_mismatches(planned, composed, part.KEYS if part else ()))
+
+
+_SHOWN = 60
+
+
+def reconfigured(kind: str, attempts: Sequence[Path], parsed: ParsedFiles) -> tuple[str, ...]:
+    """`attempt 2: data.seed 1 → 2`, by what the training program composed; nothing where it left no configuration."""
+    if len(attempts) < 2:
+        return ()
+    part = loadable_part(kind, "resume")
+    free: Sequence[str] = part.KEYS if part else ()
+    found = [(folder.name, dict(_leaves("", configurations(folder, parsed).get("config", {})))) for folder in attempts]
+    told = [(name, leaves) for name, leaves in found if leaves]
+    return tuple(
+        f"attempt {name}: {key} {_short(told[0][1].get(key))} → {_short(leaves.get(key))}"
+        for name, leaves in told[1:]
+        for key in sorted(told[0][1].keys() | leaves.keys())
+        if key not in free and told[0][1].get(key) != leaves.get(key)
+    )
+
+
+def _leaves(prefix: str, tree: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping) and tree:
+        for key, value in tree.items():
+            yield from _leaves(f"{prefix}.{key}" if prefix else str(key), value)
+    elif prefix:
+        yield prefix, tree
+
+
+def _short(value: Any) -> str:
+    return " ".join(str(value).split())[:_SHOWN]
+
+
+_MOST_PROVENANCE = 64 << 20
+
+
+def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: Mapping[str, str]) -> Setup:
+    """Return the setup of a run by its plan and the folder of its latest attempt; empty where no recipe planned it.
+
+    `sent`: the digests of its files by their paths, as its manifest has them.
+    """
+    if not plan.has_recipe or plan.backend not in by_kind() or latest is None:
+        return UNKNOWN_SETUP
+    planned = list(by_kind()[plan.backend].planned_settings(plan.command, plan.recipe))
+    composed = composed_configuration(latest, parsed)
+    return Setup(
+        plan.recipe,
+        plan.treatment,
+        composed or tree_of(planned),
+        bool(composed),
+        frozenset(bare_key(key) for key, _ in planned),
+        found_at_start(latest),
+        sent,
+    )
+
+
+def digest_of_setup(latest: Path | None) -> str:
+    """Name the files that `setup_of` reads, as they are now; empty while they are just written."""
+    return digest_of_files([latest / COMPOSED_FILE, latest / PROVENANCE_FILE]) if latest else ""
+
+
+def found_at_start(latest: Path) -> Mapping[str, Any]:
+    """Read what an attempt found on its host; nothing if it ended before it could write that down."""
+    try:
+        found = parse_json(read_bytes(latest / PROVENANCE_FILE, _MOST_PROVENANCE))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

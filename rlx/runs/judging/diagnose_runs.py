@@ -1,0 +1,180 @@
+"""Diagnose runs. The log is matched on its host, because only lines that may say why are worth the way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rlx.errors import RlxError
+from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log, with_configuration
+from rlx.evidence.charges import training_signal, unproven_grammar
+from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.diagnosis import (
+    Diagnosis,
+    Excerpt,
+    Hit,
+    diagnose,
+    needle_pattern,
+    read_excerpt,
+    stalls,
+)
+from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.evidence.reading.run_files import read_metrics
+from rlx.hosts import transport_for
+from rlx.hosts.host_errors import HostError
+from rlx.model import LOCAL, Cmd, Expectations, Finding, Place, RunState
+from rlx.model.run_dir import LATEST_LINK, LOG_FILE
+from rlx.resources import payload_folder
+from rlx.runs.logs import split_lines
+from rlx.runs.status.overview import overview
+from rlx.runs.status.snapshots import quiet
+
+if TYPE_CHECKING:
+    from rlx.runs.index.run_index import Index
+    from rlx.runs.run import RunRef
+    from rlx.runs.status.overview import Overview
+
+_AT_ONCE = 8
+_GZIP = b"\x1f\x8b"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+NOTHING_PROMISED = Expectations(
+    total_steps=None,
+    validation_steps=(),
+    last_step_validated=False,
+    validation_items=None,
+    validation_samples=1,
+    metric="auto",
+    noise=None,
+    reports_probability_gap=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """A run or a log with its diagnosis. `log` is where the log is, as its host writes it.
+
+    `row` is None for a log that belongs to no run. `problem`: why the log could not be read.
+    """
+
+    log: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    row: Overview | None = None
+    problem: RlxError | None = None
+
+    @property
+    def invalid_verdict(self) -> Verdict | None:
+        """The verdict, where the experiment did not take place: its first finding goes before what the log says.
+
+        None for any other verdict, and for a log that belongs to no run.
+        """
+        verdict = self.row.verdict if self.row is not None else None
+        return verdict if verdict is not None and verdict.status is VerdictStatus.INVALID else None
+
+
+def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
+    """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
+    rows = overview(index, refs)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(_diagnose_row, rows))
+
+
+def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
+    """Say why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
+    # A host that did not answer a moment ago is not asked again.
+    ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = zip(ended, pool.map(_diagnose_row, ended), strict=True)
+        return {row.ref.run_id: one.diagnosis.cause for row, one in found}
+
+
+def diagnose_log(path: Path) -> Diagnosed:
+    """A console log, or a metrics file, that no run knows. Raises RlxError where it cannot be read, or is no text."""
+    evidence = read_log(path, finished=True)
+    _refuse_packed(path)
+    if not evidence.metrics:
+        evidence = replace(evidence, metrics=read_metrics(path).steps)
+    is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
+    excerpt = _excerpt(LOCAL, str(path.absolute()))
+    expectations, _ = with_configuration(NOTHING_PROMISED, evidence, read_printed_config(path))
+    found = diagnose(
+        excerpt, None, findings=_about_values(evidence, expectations, RunState.FINISHED), is_short=is_short
+    )
+    if not (evidence.metrics or _explains(found)):
+        refuse_no_text(path, path)
+    return Diagnosed(str(path), found, evidence)
+
+
+def explains_an_end(path: Path) -> bool:
+    """Tell whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    return _explains(diagnose_log(path).diagnosis)
+
+
+def _explains(found: Diagnosis) -> bool:
+    return bool(found.cause or found.symptoms or found.warnings)
+
+
+def _refuse_packed(path: Path) -> None:
+    """Refuse what is not text, because no line of it says anything, and that reads like a clean log."""
+    with path.open("rb") as log:
+        if log.read(len(_GZIP)) == _GZIP:
+            raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")
+
+
+def refuse_no_text(path: Path, log: Path) -> None:
+    """Raises RlxError, by the name of `path`, where what is in `log` is no text."""
+    with log.open("rb") as copy:
+        head = copy.read(1 << 16)
+    refuse_utf16(path, head)
+    if b"\0" in head or len(head.decode("utf-8", "ignore").encode()) < 0.9 * len(head):
+        raise RlxError(f"{path} is no text", "name a console log; unpack it first if it is an archive")
+
+
+def refuse_utf16(path: Path, head: bytes) -> None:
+    if head.startswith(_UTF16):
+        raise RlxError(f"{path} is text in UTF-16", f"iconv -f UTF-16 -t UTF-8 {path} >utf8.log, and name that")
+
+
+def _diagnose_row(row: Overview) -> Diagnosed:
+    log = f"{row.ref.remote_dir}/{LATEST_LINK}/{LOG_FILE}"
+    try:
+        excerpt = _excerpt(row.ref.place, log)
+    except RlxError as problem:
+        return Diagnosed(log, Diagnosis(), row.evidence, row, problem)
+    seen = row.observation
+    diagnosis = diagnose(excerpt, row.state, seen.exit_code, _findings(row), kills=row.evidence.memory_kills)
+    return Diagnosed(log, diagnosis, row.evidence, row)
+
+
+def _excerpt(place: Place, log: str) -> Excerpt:
+    with transport_for(place).stream(Cmd("sh", "-c", _script(), "rlx-diagnose", log, needle_pattern())) as chunks:
+        excerpt = read_excerpt(split_lines(chunks))
+    if excerpt.lacks:
+        raise HostError(f"{place.host} has no {excerpt.lacks}, so its logs cannot be searched there", "install it")
+    return excerpt
+
+
+def _findings(row: Overview) -> Iterator[Finding]:
+    if row.expectations is None:
+        return  # nothing of it could be read
+    if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
+        # What earlier attempts logged says nothing of a start.
+        so_far = Evidence() if row.state is RunState.STARTING else row.evidence
+        yield from stalls(so_far, row.expectations, quiet(row.observation))
+    yield from _about_values(row.evidence, row.expectations, row.state)
+
+
+def _about_values(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Finding]:
+    """What the metrics show, by the rules of the verdict."""
+    given = CheckInput(evidence, expectations, state)
+    for check in (training_signal.check, unproven_grammar.check):
+        yield from (charge.finding for charge in check(given))
+
+
+@cache
+def _script() -> str:
+    return (payload_folder() / "diagnose.sh").read_text(encoding="utf-8")

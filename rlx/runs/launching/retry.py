@@ -1,0 +1,120 @@
+"""Begin a further attempt of a run in its own directory, in one command on its host.
+
+The host decides, under the lock of its runs: that the run is over and nothing of it is alive, that its files are those
+that were launched, and that nobody has begun this attempt before. Whoever comes second finds it, and begins no other.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from rlx.errors import RlxError, UsageError
+from rlx.hosts import Completed
+from rlx.hosts.host_errors import HostError, reading_answer
+from rlx.model import to_jsonable
+from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles, Lineage
+from rlx.model.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
+from rlx.runs import supervisor
+from rlx.runs.launching.launch import send
+from rlx.runs.launching.shipment import digest_of, pack_attempt, pick_secrets, wanted
+from rlx.runs.manifest import Manifest
+from rlx.runs.run import RunRef, container_of, is_run_id
+
+_ANEW = "none"
+_ASK = "retry it from the machine that launched it"
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """Where an attempt goes on: at `checkpoint`, or at the beginning. `aside`: folders that it must not find then.
+
+    `marker`: the file in which a back-end looks for its last checkpoint; it is made to name this one.
+    """
+
+    checkpoint: Checkpoint | None = None
+    aside: tuple[str, ...] = ()
+    marker: str = ""
+
+
+def begin_attempt(
+    ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption, secrets: Mapping[str, str]
+) -> bool:
+    """Begin it; False if it had been begun already. Raises UsageError for a missing secret, RlxError for a refusal.
+
+    Raises HostError where the host does not answer; typed again, it is found or begun.
+    """
+    plan = manifest.plan
+    site = replace(plan.site, place=ref.place, root=ref.root)
+    if container_of(site) != ref.container:
+        raise RlxError(f"{ref.run_id}: its files name a container that is not known to be its own", _ASK)
+    pick_secrets(plan, secrets)
+    order = _order(ref, manifest, lineage, resumption)
+    resume = f"{CHECKPOINTS_DIR}/{resumption.checkpoint.folder}" if resumption.checkpoint else _ANEW
+    files = {
+        LINEAGE_FILE: json.dumps(to_jsonable(lineage), indent=1, ensure_ascii=False) + "\n",
+        RESUME_FILE: f"{resume}\n",
+    }
+    archive = pack_attempt(plan, secrets, order, files)
+    try:
+        done = send(site, "retry", f"{ref.launch_id}-{lineage.attempt}", digest_of(order, site), archive)
+    except HostError as error:
+        raise _cut_off(ref, error) from None
+    return _answered(ref, done)
+
+
+def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption) -> str:
+    """Raises UsageError for an id or a name that a shell would read otherwise."""
+    plan, chosen = manifest.plan, resumption.checkpoint
+    names = [*resumption.aside, *([chosen.folder] if chosen else []), *([resumption.marker] if chosen else [])]
+    if not is_run_id(ref) or not all(map(_FOLDER.fullmatch, names)):
+        raise UsageError(f"{ref.run_id}: its name or that of a checkpoint is none of rlx's")
+    begin = f"{CHECKPOINTS_DIR}/{chosen.folder}" if chosen else _ANEW
+    first = f"{ref.run_id} {plan.device_kind} {wanted(plan)} {lineage.attempt} {begin}"
+    marks = [f"mark {resumption.marker} {chosen.step}"] if chosen else []
+    return "\n".join(chain([first], _sums(manifest), (f"aside {name}" for name in resumption.aside), marks, ["end\n"]))
+
+
+def _sums(manifest: Manifest) -> Iterator[str]:
+    for path, digest in manifest.digests.items():
+        if _DIGEST.fullmatch(digest) and path.isprintable() and "\\" not in path:
+            yield f"sum {digest}  {path}"
+
+
+def _answered(ref: RunRef, done: Completed) -> bool:
+    if done.code != 0:
+        complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"
+        raise RlxError(f"{ref.run_id}: nothing was begun: {complaint}", f"rlx status -v {ref.run_id}")
+    return done.out.decode(errors="replace").startswith("started")
+
+
+def _cut_off(ref: RunRef, error: HostError) -> HostError:
+    what = "the attempt may have begun" if error.arrived else "nothing was begun"
+    again = "the same rlx retry again begins nothing twice"
+    return HostError(f"{error.message}\n{ref.run_id}: {what}", again if error.arrived else error.hint)
+
+
+_TIMEOUT_S = 120.0
+_LINE = re.compile(r"(text|file|tail) (\S*) (.+)")
+
+
+def read_checkpoint_files(ref: RunRef) -> CheckpointFiles:
+    """Raises RlxError where the host does not answer, or the run directory is gone."""
+    text = supervisor.call(ref.place, "checkpoints", ref.remote_dir, timeout_s=_TIMEOUT_S)
+    with reading_answer(ref.host, "rlx retry"):
+        return parse_checkpoint_files(text)
+
+
+def parse_checkpoint_files(text: str) -> CheckpointFiles:
+    """Raises ValueError for a size that is none. A name with a line end is no file of a checkpoint."""
+    lines = [found.groups() for line in text.splitlines() if (found := _LINE.fullmatch(line))]
+    return CheckpointFiles(
+        sizes={path.removeprefix("./"): int(size) for kind, size, path in lines if kind == "file"},
+        tails={path.removeprefix("./"): tail for kind, tail, path in lines if kind == "tail"},
+        texts={name: words for kind, name, words in lines if kind == "text"},
+    )

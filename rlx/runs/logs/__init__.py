@@ -1,1 +1,0 @@
-"""Read and follow the logs of runs, wherever they are."""

@@ -1,0 +1,197 @@
+"""Write the tombstones of runs: what each was, how it stood, when it was removed and by whom."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from rlx.evidence.outlook import outlook
+from rlx.hosts import transport_for
+from rlx.hosts.host_errors import reading_answer
+from rlx.hosts.script_parts import ScriptPart, run_parts
+from rlx.model import Place
+from rlx.runs import supervisor
+from rlx.runs.copies.mirror import kept
+from rlx.runs.importing.log_source import is_adopted
+from rlx.runs.index.tombstones import Tombstone, tombstone_text
+from rlx.runs.manifest import manifest_digest, manifest_text, parse_manifest, submitter
+from rlx.runs.queries import ask
+from rlx.runs.run import RunRef
+
+if TYPE_CHECKING:
+    from rlx.runs.index.run_index import Index
+    from rlx.runs.status.overview import Overview
+
+
+def tombstones_of(
+    index: Index, rows: Sequence[Overview], reason: str, *, deleted: bool = False
+) -> Mapping[str, Tombstone]:
+    """One for each of these runs by its id, as they stand now; what was written earlier of one stays its beginning."""
+    by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.tombstones()
+    copies = kept(index, [row.ref for row in rows])
+    return {
+        row.ref.run_id: _tombstone(row, manifest_text(copies[row.ref.run_id].run_dir), (now, by, reason, deleted))
+        if (old := before.get(row.ref.run_id)) is None
+        else _again(old, now, by, reason, deleted=deleted)
+        for row in rows
+    }
+
+
+def _tombstone(row: Overview, text: str, end: tuple[float, str, str, bool]) -> Tombstone:
+    ref, manifest = row.ref, parse_manifest(text)
+    return Tombstone(
+        ref.run_id,
+        ref.launch_id,
+        ref.name,
+        ref.arm,
+        ref.seed,
+        ref.host,
+        ref.node,
+        manifest.position if manifest else 0,
+        ref.created,
+        manifest_digest(text) if manifest else "",
+        row.state.value,
+        outlook(row.verdict, row.state).word,
+        row.registration.digest if row.registration else "",
+        *end,
+    )
+
+
+def _again(old: Tombstone, now: float, by: str, reason: str, *, deleted: bool) -> Tombstone:
+    """What a run was is said once: after its files are gone nobody could say it better."""
+    from dataclasses import replace
+
+    return replace(old, removed=now, by=by, reason=reason or old.reason, deleted=deleted or old.deleted)
+
+
+def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> Mapping[str, Tombstone]:
+    """Those of the runs, and the same for the parts of these runs on other nodes."""
+    from dataclasses import replace
+
+    own = {
+        ref.run_id: replace(tombstones[ref.head_id], run_id=ref.run_id, node=ref.node, host=ref.host, manifest="")
+        for ref in workers
+    }
+    return {**tombstones, **own}
+
+
+_BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
+"""To delete a terabyte of small files takes a while, and what is not done then goes with the next call."""
+
+
+@dataclass(slots=True)
+class Checkpoint:
+    """A folder of checkpoints of one run, in bytes. `step`: what its name ends in."""
+
+    run_id: str
+    name: str
+    bytes: int
+
+    @property
+    def step(self) -> int:
+        digits = "".join(each if each.isdecimal() else " " for each in self.name).split()
+        return int(digits[-1]) if digits else 0
+
+
+@dataclass(slots=True)
+class Answer:
+    """What hosts answered, sizes in bytes. `refused`: why a run stays, by its id; a host's own reason for all of its.
+
+    `latest`: the step of the last whole checkpoint of a run. `linked`: the runs whose checkpoints are a link to another
+    place. `trash`: what an earlier call left half deleted, by host. `left`: what this one could not delete.
+    """
+
+    done: list[str] = field(default_factory=list)
+    runs: dict[str, int] = field(default_factory=dict)
+    latest: dict[str, int] = field(default_factory=dict)
+    linked: list[str] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
+    trash: dict[str, int] = field(default_factory=dict)
+    freed: dict[str, int] = field(default_factory=dict)
+    left: dict[str, int] = field(default_factory=dict)
+    swept: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def why_not(self, run_id: str) -> str:
+        """Why a run was not deleted, or not all of it; "" where it was."""
+        if run_id in self.left:
+            return f"{self.left[run_id] >> 20} MiB of it could not be deleted, and lie in the trash beside the runs"
+        return "" if run_id in self.freed else self.refused.get(run_id, "nothing was heard of it: type the same again")
+
+
+def bury_on_hosts(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> Answer:
+    """Keep the tombstones beside the runs."""
+    return _call("bury", refs, {ref.run_id: (tombstone_text(tombstones[ref.run_id]),) for ref in refs}, _BURY_S)
+
+
+def unbury_on_hosts(refs: Sequence[RunRef]) -> Answer:
+    """Take the tombstones beside the runs away."""
+    return _call("unbury", refs, {ref.run_id: () for ref in refs}, _BURY_S)
+
+
+def measure(refs: Sequence[RunRef]) -> Answer:
+    """Look how large runs and their checkpoints are on their hosts."""
+    return _call("measure", refs, {ref.run_id: () for ref in refs}, _MEASURE_S)
+
+
+def delete_runs(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> Answer:
+    """Delete the run directories that have a tombstone here; each host looks once more whether they may go."""
+    chosen = [ref for ref in refs if ref.run_id in tombstones]
+    words = {ref.run_id: (_kind(ref), tombstone_text(tombstones[ref.run_id])) for ref in chosen}
+    return _call("runs", refs, words, _DELETE_S)
+
+
+def delete_checkpoints(refs: Sequence[RunRef], names: Mapping[str, Sequence[str]]) -> Answer:
+    """Delete these folders of the checkpoints of runs."""
+    words = {ref.run_id: (_kind(ref), " ".join(names[ref.run_id])) for ref in refs if ref.run_id in names}
+    return _call("checkpoints", refs, words, _DELETE_S)
+
+
+def _kind(ref: RunRef) -> str:
+    return "taken-in" if is_adopted(ref) else ref.container or "none"
+
+
+def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]], deadline_s: float) -> Answer:
+    """One command a root. A host that cannot be asked refuses all of its runs."""
+
+    def question(place: Place, root: str, ids: Sequence[str]) -> tuple[str, str]:
+        arguments = [word for run_id in ids if run_id in words for word in (run_id, *words[run_id])]
+        # Its arguments travel with the script, since a command line holds only so many.
+        part = ScriptPart(supervisor.beside("prune.sh"), (verb, root, *arguments))
+        (done,) = run_parts(transport_for(place), [part], deadline_s)
+        return place.host, supervisor.answer(place, verb, done)
+
+    asked, answer = ask(refs, question, deadline_s), Answer()
+    for host, text in asked.answers:
+        with reading_answer(host, "rlx prune"):
+            _read(host, text.splitlines(), answer)
+    for ref in refs:
+        if ref.place in asked.failures:
+            answer.refused[ref.run_id] = asked.failures[ref.place].message
+    return answer
+
+
+def _read(host: str, lines: Iterable[str], answer: Answer) -> None:
+    sizes = {"run": answer.runs, "freed": answer.freed, "left": answer.left}
+    lists = {"buried": answer.done, "unburied": answer.done, "linked": answer.linked}
+    of_host = {"trash": answer.trash, "swept": answer.swept}
+    for line in lines:
+        kind, first, *rest = line.split(" ")
+        if kind in lists:
+            lists[kind].append(first)
+        elif kind in sizes:
+            sizes[kind][first] = sizes[kind].get(first, 0) + _bytes(rest[0])
+        elif kind in of_host:
+            of_host[kind][host] = of_host[kind].get(host, 0) + _bytes(first)
+        elif kind == "latest":
+            answer.latest[first] = int(rest[0])
+        elif kind == "checkpoint":
+            answer.checkpoints.append(Checkpoint(first, rest[1], _bytes(rest[0])))
+        elif kind == "refused":
+            answer.refused[first] = " ".join(rest)
+
+
+def _bytes(kib: str) -> int:
+    return int(kib[:18]) << 10

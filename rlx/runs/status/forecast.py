@@ -1,0 +1,277 @@
+"""Estimate when runs start and end, from the pace of those that make steps and the time that ended ones took."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, groupby
+from typing import TYPE_CHECKING
+
+from rlx.model import RunState
+
+if TYPE_CHECKING:
+    from rlx.runs.run import RunRef
+    from rlx.runs.status.overview import Overview
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """`seconds` from now, None where that is not known: then `at_least` so many, and `why` says what is missing.
+
+    It holds if nothing else comes in between, and every run goes on at its pace.
+    """
+
+    seconds: float | None
+    at_least: float = 0.0
+    why: tuple[str, ...] = ()
+
+
+class Paces:
+    """The seconds that a run of an arm takes, by other runs of the same launch; those of its own host go before."""
+
+    def __init__(self, rows: Iterable[Overview]) -> None:
+        self._known: dict[tuple[str, ...], list[float]] = {}
+        for row in rows:
+            if (seconds := _whole_seconds(row)) is not None:
+                for key in _keys(row.ref):
+                    self._known.setdefault(key, []).append(seconds)
+
+    def seconds(self, ref: RunRef) -> float:
+        """Infinite where no run of the arm has made steps."""
+        known = next((self._known[key] for key in _keys(ref) if key in self._known), None)
+        return sum(known) / len(known) if known else math.inf
+
+
+def _keys(ref: RunRef) -> tuple[tuple[str, ...], ...]:
+    return (ref.launch_id, ref.arm, ref.host), (ref.launch_id, ref.arm)
+
+
+def _whole_seconds(row: Overview) -> float | None:
+    seen = row.observation
+    if row.state is RunState.FINISHED and seen.started_epoch is not None and seen.ended_epoch is not None:
+        return max(0.0, seen.ended_epoch - seen.started_epoch) if row.steps_done >= (row.steps_total or 0) else None
+    if row.state is RunState.RUNNING and seen.seconds_since_start is not None and row.seconds_left is not None:
+        return seen.seconds_since_start + row.seconds_left
+    return None
+
+
+def seconds_left(row: Overview, paces: Paces) -> float:
+    """Estimate when a run that has its devices lets them go; infinite where that is not known."""
+    if row.state is RunState.RUNNING and row.seconds_left is not None:
+        return row.seconds_left
+    if row.state in (RunState.STARTING, RunState.RUNNING):
+        return max(0.0, paces.seconds(row.ref) - (row.observation.seconds_since_start or 0.0))
+    return math.inf
+
+
+def foretell(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish]) -> Mapping[str, Estimates]:
+    """When each of these waiting runs starts and ends. What is infinite is not known, and may be over at once."""
+    free = tuple(free)
+    known = times(held, free, waiting)
+    hurried = [replace(wish, seconds=_or_none(wish.seconds)) for wish in waiting]
+    earliest = times({device: _or_none(seconds) for device, seconds in held.items()}, free, hurried)
+    return {wish.run_id: _estimates(wish.run_id, known, earliest) for wish in waiting}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """When a run that waits starts, and when it ends."""
+
+    start: Estimate
+    end: Estimate
+
+
+def _estimates(run_id: str, known: Times, earliest: Times) -> Estimates:
+    (start, end), (first_start, first_end) = known[run_id], earliest[run_id]
+    return Estimates(_estimate(start, first_start), _estimate(end, first_end))
+
+
+def _estimate(seconds: float, at_least: float) -> Estimate:
+    return Estimate(seconds if math.isfinite(seconds) else None, min(seconds, _or_none(at_least)))
+
+
+def _or_none(seconds: float) -> float:
+    """No time at all for one that nobody knows."""
+    return seconds if math.isfinite(seconds) else 0.0
+
+
+Times = Mapping[str, tuple[float, float]]
+"""By run id, when it starts and when it ends, in seconds from now; infinite: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A run that waits for `count` of the devices `could`; None: it does not say which, and could take any.
+
+    `seconds` is how long it will take, infinite where nothing is known of that.
+    """
+
+    run_id: str
+    count: int
+    could: frozenset[int] | None = None
+    seconds: float = math.inf
+
+    def competes(self, other: Wish) -> bool:
+        """Tell whether both could take the same device."""
+        return self.could is None or other.could is None or bool(self.could & other.could)
+
+
+def turns(free: Iterable[int], waiting: Sequence[Wish]) -> dict[str, tuple[int, ...]]:
+    """The devices of each run that starts now; `waiting` is in the order of the tickets.
+
+    A run goes past those ahead of it if it starts on devices none of which any of them could take: to them it is then
+    as if it were not there, however long it runs. `rlx/payload/supervise/40-queue.sh` decides it on the host.
+    """
+    left, started = sorted(free), {}
+    for position, wish in enumerate(waiting):
+        ahead = [other for other in waiting[:position] if other.run_id not in started]
+        able = [device for device in left if _could(wish, device) and not any(_could(other, device) for other in ahead)]
+        if wish.could is not None and len(able) >= wish.count:
+            started[wish.run_id] = tuple(able[: wish.count])
+            left = [device for device in left if device not in started[wish.run_id]]
+    return started
+
+
+def _could(wish: Wish, device: int) -> bool:
+    return wish.could is None or device in wish.could
+
+
+def times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish]) -> Times:
+    """Foretell the runs that wait, if nothing comes in between. `held`: the seconds until each device is let go."""
+    now_free, queue, found = set(free), list(waiting), {}
+    order = count()
+    releases: list[tuple[float, int, tuple[int, ...]]] = [
+        (seconds, next(order), (device,)) for device, seconds in held.items() if seconds < math.inf
+    ]
+    heapq.heapify(releases)
+    now = 0.0
+    while True:
+        for run_id, devices in turns(now_free, queue).items():
+            wish = next(wish for wish in queue if wish.run_id == run_id)
+            queue.remove(wish)
+            now_free -= set(devices)
+            found[run_id] = (now, now + wish.seconds)
+            if wish.seconds < math.inf:
+                heapq.heappush(releases, (now + wish.seconds, next(order), devices))
+        if not releases:
+            return found | {wish.run_id: (math.inf, math.inf) for wish in queue}
+        now, _, devices = heapq.heappop(releases)
+        now_free |= set(devices)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The runs of a launch that wait on one host, in their order; `why` the first of them does."""
+
+    host: str
+    run_ids: tuple[str, ...]
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One launch. `hosts`, `arms` and `seeds` are in the order of its runs; `end` is None where all have ended."""
+
+    launch_id: str
+    name: str
+    hosts: tuple[str, ...]
+    arms: tuple[str, ...]
+    seeds: tuple[int, ...]
+    ended: int
+    waiting: tuple[Waiting, ...]
+    end: Estimate | None
+
+
+def sweeps(rows: Sequence[Overview]) -> list[Sweep]:
+    """Each launch of these rows, which lie side by side."""
+    return [_sweep(list(group)) for _, group in groupby(rows, key=lambda row: row.ref.launch_id)]
+
+
+def _sweep(rows: Sequence[Overview]) -> Sweep:
+    return Sweep(
+        launch_id=rows[0].ref.launch_id,
+        name=rows[0].ref.name,
+        hosts=tuple(dict.fromkeys(row.ref.host for row in rows)),
+        arms=tuple(dict.fromkeys(row.ref.arm for row in rows)),
+        seeds=tuple(dict.fromkeys(row.ref.seed for row in rows)),
+        ended=sum(row.state.is_terminal for row in rows),
+        waiting=tuple(_waiting(rows)),
+        end=when_all_end(rows),
+    )
+
+
+def _waiting(rows: Sequence[Overview]) -> Iterator[Waiting]:
+    for host, here in _by_host(row for row in rows if _waits(row)):
+        yield Waiting(host, tuple(row.ref.run_id for row in here), here[0].observation.detail or "next in line")
+
+
+def _by_host(rows: Iterable[Overview]) -> list[tuple[str, list[Overview]]]:
+    hosts: dict[str, list[Overview]] = {}
+    for row in rows:
+        hosts.setdefault(row.ref.host, []).append(row)
+    return list(hosts.items())
+
+
+def _waits(row: Overview) -> bool:
+    """Tell whether it has no devices yet; one that was just shipped says `starting`, too."""
+    return row.state is RunState.QUEUED or (row.state is RunState.STARTING and row.observation.started_epoch is None)
+
+
+def when_all_end(rows: Sequence[Overview]) -> Estimate | None:
+    """Estimate when all of a launch have ended; None if they have. Runs outside of it are not known here."""
+    left = [row for row in rows if not row.state.is_terminal]
+    if not left:
+        return None
+    paces = Paces(rows)
+    ends = [end for _, here in _by_host(left) for end in _ends(here, paces)]
+    seconds = max(math.inf if end.seconds is None else end.seconds for end in ends)
+    why = dict.fromkeys(reason for end in ends for reason in end.why)
+    return Estimate(seconds if math.isfinite(seconds) else None, max(end.at_least for end in ends), tuple(why))
+
+
+def _ends(rows: Sequence[Overview], paces: Paces) -> Iterator[Estimate]:
+    """When each of these runs of one host ends, its own devices being all that the launch has there."""
+    at_work = [row for row in rows if not _waits(row)]
+    waiting = [row for row in rows if _waits(row)]
+    numbers = count(-1, -1)
+    held: dict[int, float] = {}
+    for row in at_work:
+        left = seconds_left(row, paces)
+        held |= dict.fromkeys(row.device_list or [next(numbers) for _ in range(row.devices)], left)
+        yield Estimate(left) if math.isfinite(left) else Estimate(None, why=(_unknown_end(row),))
+    if waiting and waiting[0].observation.queued_behind > len(at_work):
+        yield Estimate(None, why=(_others(waiting[0]),))
+    else:
+        yield from _ends_of_waiting(waiting, held, paces)
+
+
+def _ends_of_waiting(waiting: Sequence[Overview], held: dict[int, float], paces: Paces) -> Iterator[Estimate]:
+    wishes = [
+        Wish(row.ref.run_id, row.devices, frozenset(row.device_list or held), paces.seconds(row.ref)) for row in waiting
+    ]
+    foretold = foretell(held, (), wishes)
+    for row in waiting:
+        end = foretold[row.ref.run_id].end
+        if end.seconds is None and math.isinf(paces.seconds(row.ref)):
+            end = Estimate(None, end.at_least, (_unknown_arm(row),))
+        elif end.seconds is None and not end.at_least:
+            end = Estimate(None, why=(_others(row),))
+        yield end
+
+
+def _unknown_end(row: Overview) -> str:
+    if row.state is RunState.UNREACHABLE:
+        return f"{row.ref.host} does not answer"
+    return f"{row.ref.short_name} stands still" if row.state is RunState.STALLED else _unknown_arm(row)
+
+
+def _unknown_arm(row: Overview) -> str:
+    return f"no pace of {row.ref.arm} is known yet"
+
+
+def _others(row: Overview) -> str:
+    if not row.observation.queued_behind:
+        return f"nothing of it has started on {row.ref.host} yet"
+    return f"runs outside this launch are ahead on {row.ref.host}"
