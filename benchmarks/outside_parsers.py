@@ -242,14 +242,14 @@ _CONTAINERS = (
 def _report(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
     from rlx.runs.index.run_index import Index
-    from rlx.runs.queries import Asked
+    from rlx.runs.queries import QueryResult
     from rlx.runs.run import RunRef
     from rlx.runs.status.host_report import read_report
     from rlx.runs.status.observation import observe
 
     facts = read_report(LOCAL, "/r", Completed(0, data, b""), 0.0)
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
-    observe(Index(folder), refs, Asked([facts], {}))
+    observe(Index(folder), refs, QueryResult([facts], {}))
 
 
 def _leases(data: bytes, folder: Path) -> None:
@@ -263,12 +263,12 @@ def _leases(data: bytes, folder: Path) -> None:
 
 
 def _listing(data: bytes, folder: Path) -> None:
-    from rlx.runs.copies.pull import Wanted, _parse_list, batches
+    from rlx.runs.copies.pull import RequestedFile, _parse_list, batches
     from rlx.runs.run import RunRef
 
     ref = RunRef(RUN, "l", "n", "a", 1, FAR, "/r", 0.0)
     listed = list(_parse_list(ref, data.decode(errors="surrogateescape"), ["manifest.json", "attempts"]))
-    list(batches([Wanted(file.path, file.bytes, 0) for file in listed]))
+    list(batches([RequestedFile(file.path, file.bytes, 0) for file in listed]))
 
 
 def _mirror_seeds() -> list[bytes]:
@@ -292,11 +292,11 @@ def _frames(files: Iterable[tuple[str, str]], run: Path) -> bytes:
 def _mirror(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
     from rlx.runs.copies.mirror import take
-    from rlx.runs.copies.mirror_wire import Request
+    from rlx.runs.copies.mirror_wire import MirrorRequest
 
     home = folder / "mirror"
     for _ in range(2):
-        take(home, FAR, [RUN], Request(MARK, None), Completed(0, data, b""), 1.0)
+        take(home, FAR, [RUN], MirrorRequest(MARK, None), Completed(0, data, b""), 1.0)
     outside = [path for path in folder.rglob("*") if path != home and not path.is_relative_to(home / RUN)]
     assert not outside, f"a host wrote outside of the copy of its run: {outside}"
 
@@ -417,9 +417,9 @@ def _probes(data: bytes, folder: Path) -> None:
     from rlx.planning import doctor
     from rlx.planning.probing import composite
     from rlx.planning.probing.examined import Examined
-    from rlx.planning.wanted import DataFile, Wanted
+    from rlx.planning.wanted import DataFile, RequestedFile
 
-    wanted = Wanted("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
+    wanted = RequestedFile("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
     site = Site(container="verl", root="/data/rlx", container_root="/data/rlx")
     text = data.decode(errors="replace")
     answers = composite.frames(text, MARK)

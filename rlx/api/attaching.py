@@ -17,11 +17,11 @@ def attachable(run: Run | None = None) -> RunRef:
     Raises NoSuchRun, and RlxError where all have ended.
     """
     from rlx.api.selection import open_index, runs_or_latest
-    from rlx.runs import look
+    from rlx.runs import take_snapshots
 
     index = open_index()
     refs = runs_or_latest(index, run)
-    seen = look(index, refs)
+    seen = take_snapshots(index, refs)
     alive = next((ref for ref in refs if not seen[ref.run_id].state.is_terminal), None)
     if alive is None:
         ended = ", ".join(ref.run_id for ref in refs)

@@ -142,9 +142,9 @@ def computed_from(folder: Path, listed: Sequence[BundledRun], asked: Asked, rule
     Raises RlxError where that cannot be done.
     """
     from rlx.api.reporting import found_runs
-    from rlx.runs.bundles.bundled_run import as_home
+    from rlx.runs.bundles.bundled_run import open_bundle
 
-    index = as_home(folder, listed, rules)
+    index = open_bundle(folder, listed, rules)
     return claims_of(found_runs(index, asked.names, asked.seeds, asked.metric, unheard, asked.systems))
 
 

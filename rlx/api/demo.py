@@ -33,7 +33,7 @@ from rlx.model.run_dir import (
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
     from rlx.api.telling import Tell
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 CONTROL, TREATMENT = "baseline", "aqn"
 _CUT_AT = 12
@@ -56,7 +56,7 @@ class Shown:
     """A scene as rlx sees it, and the page about it."""
 
     scene: Scene
-    rows: Sequence[Overview]
+    rows: Sequence[Snapshot]
     compared: Compared
     page: Path
 

@@ -64,10 +64,10 @@ def _taken(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[EarlierMem
 def _measured(index: Index, refs: Sequence[RunRef]) -> Iterator[EarlierMemory]:
     """Runs that have ended and tell it; also those that failed, since what they took they took."""
     from rlx.runs.copies.mirror import kept
-    from rlx.runs.judging.judge_runs import judge_here
+    from rlx.runs.judging.judge_runs import judge_cached
 
     copies = kept(index, refs)
-    for run in judge_here(index, refs):
+    for run in judge_cached(index, refs):
         allocated, sampled = _most(run.evidence) or None, _sampled(copies[run.run_id].run_dir)
         if allocated or sampled:
             yield EarlierMemory(run.run_id, run.plan.name, run.plan.arm, allocated, sampled)

@@ -129,9 +129,9 @@ def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, as
     """The values of these runs; None where fewer than two are a finished result with such a value."""
     from rlx.compare.item_counts import is_share
     from rlx.compare.metric import choose_metric
-    from rlx.runs.judging.judge_runs import judge_here, judge_runs
+    from rlx.runs.judging.judge_runs import judge_cached, judge_runs
 
-    judged = judge_runs(index, refs) if asks else judge_here(index, refs)
+    judged = judge_runs(index, refs) if asks else judge_cached(index, refs)
     runs = [run for run in judged if run.state.is_terminal and run.verdict.is_result(ended=True)]
     if len(runs) < 2:
         return None

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit
     from rlx.model import Finding, Registration
     from rlx.runs import Index
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 REGISTERED, SPARE, ADDED = "registered", "spare", "added"
 """The part of a run in its experiment: one of those announced, one kept in reserve, or neither."""
@@ -27,7 +27,7 @@ class Slot:
     arm: str
     seed: int
     part: str
-    runs: tuple[Overview, ...] = ()
+    runs: tuple[Snapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RegisteredExperiment:
 
     registration: Registration
     slots: tuple[Slot, ...]
-    apart: tuple[Overview, ...]
+    apart: tuple[Snapshot, ...]
     assigned: RunSlots
     notes: tuple[Finding, ...] = ()
 
@@ -50,7 +50,7 @@ class RegisteredExperiment:
         return tuple(slot for slot in self.slots if slot.part == REGISTERED and not slot.runs)
 
     @property
-    def added(self) -> tuple[Overview, ...]:
+    def added(self) -> tuple[Snapshot, ...]:
         """Runs with seeds that are neither registered nor spare."""
         return tuple(run for slot in self.slots if slot.part == ADDED for run in slot.runs)
 
@@ -60,7 +60,7 @@ class RegisteredExperiment:
         return tuple(slot for slot in self.slots if len(slot.runs) > 1)
 
     @property
-    def failed(self) -> tuple[Overview, ...]:
+    def failed(self) -> tuple[Snapshot, ...]:
         """Runs that have ended without a result that counts."""
         return tuple(run for run in chain.from_iterable(slot.runs for slot in self.slots) if _has_failed(run))
 
@@ -72,12 +72,12 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     """
     from rlx.api.selection import open_index
     from rlx.runs.index.registrations import read_registrations
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     index = open_index()
     known = read_registrations(index.home)
     names = {one.name for one in known if _is_called(one, name)} | ({name} if name else set())
-    rows = overview(index, [ref for ref in index.runs() if name is None or ref.name in names])
+    rows = judged_snapshots(index, [ref for ref in index.runs() if name is None or ref.name in names])
     found = _one_of_each(known, (row.registration for row in rows if row.registration))
     wanted = [one for one in found if _is_called(one, name)]
     if name is not None and not wanted:
@@ -86,23 +86,23 @@ def experiments(name: str | None = None) -> list[RegisteredExperiment]:
     return [_with_runs(index, one, rows) for one in wanted]
 
 
-def known_runs(index: Index, asked: Registration) -> list[Overview]:
+def known_runs(index: Index, asked: Registration) -> list[Snapshot]:
     """Look at all runs of an experiment; their hosts are asked.
 
     A run of that recipe, launched since the experiment was registered, of which nobody can say what it belongs to
     counts as one of it: else an unreachable host would have its runs launched twice.
     """
     from rlx.runs.index.registrations import known_here
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     known = known_here(index.home, asked)
     refs = [ref for ref in index.runs() if ref.name == asked.name]
     if known is None and not refs:
         return []
-    return [row for row in overview(index, refs) if _is_of(row, asked, (known or asked).registered)]
+    return [row for row in judged_snapshots(index, refs) if _is_of(row, asked, (known or asked).registered)]
 
 
-def _is_of(row: Overview, asked: Registration, since: str) -> bool:
+def _is_of(row: Snapshot, asked: Registration, since: str) -> bool:
     from rlx.runs.run import utc_text
 
     if row.registration is not None or row.expectations is not None or (row.removed and row.removed.manifest):
@@ -110,7 +110,7 @@ def _is_of(row: Overview, asked: Registration, since: str) -> bool:
     return bool(since) and utc_text(row.ref.created) >= since
 
 
-def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
+def ended_runs(rows: Sequence[Snapshot]) -> tuple[EndedRun, ...]:
     """Say of each run how it ended, for `rlx.compare.run_slots`; the logs of those that failed are asked.
 
     A run whose records are gone failed: else whoever removes a run could have another one in its place.
@@ -121,7 +121,7 @@ def ended_runs(rows: Sequence[Overview]) -> tuple[EndedRun, ...]:
     return tuple(_ended_run(row, causes) for row in rows)
 
 
-def _ended_run(row: Overview, causes: Mapping[str, Hit | None]) -> EndedRun:
+def _ended_run(row: Snapshot, causes: Mapping[str, Hit | None]) -> EndedRun:
     from rlx.compare.run_outcome import outcome_of
     from rlx.compare.run_slots import EndedRun, Outcome
 
@@ -148,7 +148,7 @@ def _one_of_each(known: Sequence[Registration], shown: Iterable[Registration]) -
     return sorted(found, key=lambda one: one.registered, reverse=True)
 
 
-def _with_runs(index: Index, registration: Registration, rows: Sequence[Overview]) -> RegisteredExperiment:
+def _with_runs(index: Index, registration: Registration, rows: Sequence[Snapshot]) -> RegisteredExperiment:
     from rlx.api.registered_notes import registered_notes
     from rlx.compare.run_slots import run_slots
 
@@ -160,15 +160,15 @@ def _with_runs(index: Index, registration: Registration, rows: Sequence[Overview
     return RegisteredExperiment(registration, tuple(_slots(registration, own)), apart, assigned, notes)
 
 
-def _names(row: Overview, registration: Registration) -> bool:
+def _names(row: Snapshot, registration: Registration) -> bool:
     """Tell whether its manifest names the experiment; where its files were deleted, whether it did before."""
     if row.registration is not None:
         return registration.is_same(row.registration)
     return row.removed is not None and registration.is_called(row.removed.experiment)
 
 
-def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slot]:
-    runs: dict[tuple[int, str], list[Overview]] = {}
+def _slots(registration: Registration, rows: Sequence[Snapshot]) -> Iterator[Slot]:
+    runs: dict[tuple[int, str], list[Snapshot]] = {}
     for row in sorted(rows, key=lambda row: row.ref.created):
         runs.setdefault((row.ref.seed, row.ref.arm), []).append(row)
     registered = tuple(registration.slots)
@@ -178,7 +178,7 @@ def _slots(registration: Registration, rows: Sequence[Overview]) -> Iterator[Slo
         yield Slot(arm, seed, part, tuple(runs.get((seed, arm), ())))
 
 
-def _has_failed(run: Overview) -> bool:
+def _has_failed(run: Snapshot) -> bool:
     from rlx.model import RunState
 
     if run.expectations is None and run.state.is_terminal:

@@ -58,7 +58,7 @@ def with_records(
     """
     from rlx.runs.copies.mirror import kept
     from rlx.runs.manifest import read_manifest
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     refs = [*chain(*arms)]
     copies = kept(index, refs)
@@ -67,7 +67,7 @@ def with_records(
     is_registered = any(found and found.plan.registration for found in manifests.values())
     if not suspects or not is_registered:
         return [tuple(arm) for arm in arms], frozenset()
-    rows = overview(index, suspects)
+    rows = judged_snapshots(index, suspects)
     gone = frozenset(row.ref.run_id for row in rows if row.expectations is None and row.state.is_terminal)
     rest = [tuple(ref for ref in arm if ref.run_id not in gone) for arm in arms]
     if not all(rest):
@@ -124,10 +124,10 @@ def _is_called(ref: RunRef, names: Sequence[str]) -> bool:
 
 def known_states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     """The states of runs by id: of those on this machine now, of others as last seen, without those never seen."""
-    from rlx.runs.status.snapshots import look
+    from rlx.runs.status.snapshots import take_snapshots
 
     here = [ref for ref in refs if ref.place.is_local]
-    seen = {run_id: sight.state.value for run_id, sight in look(index, here).items()}
+    seen = {run_id: sight.state.value for run_id, sight in take_snapshots(index, here).items()}
     known = index.cached_states([ref.run_id for ref in refs if not ref.place.is_local])
     seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
     # Of what was deleted nothing else tells any more how it ended.

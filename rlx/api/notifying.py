@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from rlx.api.telling import Tell
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _ANSWER_S = 5.0
 _COMMAND_S = 30.0
@@ -44,7 +44,7 @@ class Notifier:
         self._given_up: set[Listener] = set()
         self._pool = ThreadPoolExecutor(max_workers=4) if listeners else None
 
-    def see(self, rows: Sequence[Overview]) -> None:
+    def see(self, rows: Sequence[Snapshot]) -> None:
         """Tell what has happened since the look before. What was so at the first look is no news."""
         for row in rows:
             now = set(happenings(row))
@@ -67,7 +67,7 @@ class Notifier:
         for complaint in complaints:
             self._tell(complaint)
 
-    def _send(self, row: Overview, happening: Happening) -> None:
+    def _send(self, row: Snapshot, happening: Happening) -> None:
         for listener in self._listeners:
             if happening in listener.when and self._pool is not None:
                 said = message(row, happening)
@@ -91,7 +91,7 @@ def notified(tell: Tell = unheard) -> Iterator[Notifier]:
         notifier.finish()
 
 
-def happenings(row: Overview) -> Iterator[Happening]:
+def happenings(row: Snapshot) -> Iterator[Happening]:
     """What may be told of a run as it is now."""
     from rlx.evidence.outlook import HOPELESS, outlook
     from rlx.model import RunState
@@ -106,7 +106,7 @@ def happenings(row: Overview) -> Iterator[Happening]:
         yield Happening.HOPELESS
 
 
-def message(row: Overview, happening: Happening) -> dict[str, str]:
+def message(row: Snapshot, happening: Happening) -> dict[str, str]:
     """What is said: a sentence, and the facts in it by name. It has no number that its verdict does not carry."""
     steps = f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
     text = f"rlx: {row.ref.run_id} on {row.ref.host} {happening} ({steps}): {row.verdict.sentence}"

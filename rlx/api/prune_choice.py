@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rlx.runs import Index, RunRef, Sight
-    from rlx.runs.pruning import Answer, Checkpoint
+    from rlx.runs import Index, RunRef, Snapshot
+    from rlx.runs.pruning import CheckpointSize, PruneAnswer
 
 
 class What(StrEnum):
@@ -53,7 +53,7 @@ class Scope:
 
     index: Index
     refs: tuple[RunRef, ...]
-    seen: Mapping[str, Sight]
+    seen: Mapping[str, Snapshot]
     older_than_s: float | None
     keep: int | None
     ids: frozenset[str]
@@ -114,7 +114,7 @@ BY_ID = "only its id, typed in full, deletes it"
 REGISTERED = f"evidence of a registered experiment: {BY_ID}"
 
 
-def _why_not(sight: Sight) -> str:
+def _why_not(sight: Snapshot) -> str:
     from rlx.model import RunState
 
     if sight.state is RunState.UNREACHABLE:
@@ -122,14 +122,14 @@ def _why_not(sight: Sight) -> str:
     return "" if sight.state.is_terminal else f"it is {sight.state.value}"
 
 
-def could_go_on(sight: Sight) -> bool:
+def could_go_on(sight: Snapshot) -> bool:
     """Tell whether it ended before its time, so that it may be begun again from a checkpoint."""
     from rlx.model import RunState
 
     return sight.state in (RunState.FAILED, RunState.STOPPED, RunState.LOST)
 
 
-def checkpoints_to_delete(found: Answer, run_id: str, keep: int | None) -> list[Checkpoint]:
+def checkpoints_to_delete(found: PruneAnswer, run_id: str, keep: int | None) -> list[CheckpointSize]:
     """All but the newest `keep` whole ones, by default the last; with 0, which has to be asked for, none stays."""
     own = sorted((each for each in found.checkpoints if each.run_id == run_id), key=lambda each: each.step)
     last = found.latest.get(run_id)

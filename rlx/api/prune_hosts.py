@@ -10,7 +10,7 @@ from rlx.api.prune_choice import BY_ID, Item, Kept, Scope, What, checkpoints_to_
 if TYPE_CHECKING:
     from rlx.runs import RunRef
     from rlx.runs.index.tombstones import Tombstone
-    from rlx.runs.pruning import Answer
+    from rlx.runs.pruning import PruneAnswer
 
 _OTHERS = f"others launched it: {BY_ID}"
 _RESUMABLE = f"it could go on from its last checkpoint: {BY_ID}, or rlx rm before"
@@ -25,7 +25,7 @@ def measured_nodes(scope: Scope, whats: Collection[What]) -> list[RunRef]:
     return [*found.values(), *scope.index.workers([*found.values()])]
 
 
-def find_runs(scope: Scope, nodes: Sequence[RunRef], measured: Answer) -> tuple[list[Item], list[Kept]]:
+def find_runs(scope: Scope, nodes: Sequence[RunRef], measured: PruneAnswer) -> tuple[list[Item], list[Kept]]:
     """Run directories that may go."""
     from rlx.runs.importing.log_source import is_adopted
 
@@ -42,7 +42,7 @@ def find_runs(scope: Scope, nodes: Sequence[RunRef], measured: Answer) -> tuple[
 
 
 def find_checkpoints(
-    scope: Scope, nodes: Sequence[RunRef], measured: Answer, without: Collection[str]
+    scope: Scope, nodes: Sequence[RunRef], measured: PruneAnswer, without: Collection[str]
 ) -> tuple[list[Item], list[Kept]]:
     """Checkpoints that may go, of runs that stay: `without` those that go as a whole."""
     heads, kept = _heads(scope, What.CHECKPOINTS, nodes)
@@ -64,7 +64,7 @@ def _heads(scope: Scope, what: What, nodes: Sequence[RunRef]) -> tuple[list[RunR
     return [ref for ref in fit if ref in nodes], kept
 
 
-def _resumable(scope: Scope, refs: Sequence[RunRef], measured: Answer) -> dict[str, str]:
+def _resumable(scope: Scope, refs: Sequence[RunRef], measured: PruneAnswer) -> dict[str, str]:
     saved, removed = {each.run_id for each in measured.checkpoints}, scope.index.tombstones()
     ids = [ref.run_id for ref in refs if ref.run_id in saved and could_go_on(scope.seen[ref.run_id])]
     return {run_id: _RESUMABLE for run_id in ids if run_id not in removed}
@@ -78,11 +78,11 @@ def _of_others(scope: Scope, refs: Sequence[RunRef]) -> dict[str, str]:
     return {ref.run_id: _OTHERS for ref in refs if not is_own(scope.index, ref, by[ref.run_id])}
 
 
-def _refused(what: What, refs: Sequence[RunRef], answer: Answer) -> list[Kept]:
+def _refused(what: What, refs: Sequence[RunRef], answer: PruneAnswer) -> list[Kept]:
     return [Kept(what, ref.run_id, answer.refused[ref.run_id]) for ref in refs if ref.run_id in answer.refused]
 
 
-def delete_on_hosts(scope: Scope, what: What, nodes: Sequence[RunRef], items: Sequence[Item]) -> Answer:
+def delete_on_hosts(scope: Scope, what: What, nodes: Sequence[RunRef], items: Sequence[Item]) -> PruneAnswer:
     """Delete these, and what earlier calls left in the trash of the hosts of `nodes`."""
     from rlx.runs.pruning import delete_checkpoints, delete_runs
 
@@ -98,8 +98,8 @@ def delete_on_hosts(scope: Scope, what: What, nodes: Sequence[RunRef], items: Se
 def _tombstones(scope: Scope, refs: Sequence[RunRef]) -> Mapping[str, Tombstone]:
     """Judge the runs while their files are there; on other hosts that also brings their evidence here."""
     from rlx.runs.pruning import of_nodes, tombstones_of
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     heads = [ref for ref in refs if not ref.node]
-    found = tombstones_of(scope.index, overview(scope.index, heads), "", deleted=True)
+    found = tombstones_of(scope.index, judged_snapshots(scope.index, heads), "", deleted=True)
     return of_nodes(found, [ref for ref in refs if ref.node])

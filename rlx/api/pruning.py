@@ -78,13 +78,13 @@ def find_prunable(
     """Look what could be deleted. A host that does not answer costs its own runs only. Raises as `prune` does."""
     from rlx.api.prune_hosts import find_checkpoints, find_runs, measured_nodes
     from rlx.api.prune_mirrors import find_mirrors
-    from rlx.runs.pruning import Answer, measure
+    from rlx.runs.pruning import PruneAnswer, measure
 
     whats = _checked(what, runs, older_than_s, keep)
     scope = _scope(runs, older_than_s, keep, host)
     items, kept = find_mirrors(scope) if What.MIRRORS in whats else ([], [])
     nodes = measured_nodes(scope, whats - {What.MIRRORS})
-    measured = measure(nodes) if nodes else Answer()
+    measured = measure(nodes) if nodes else PruneAnswer()
     found = find_runs(scope, nodes, measured) if What.RUNS in whats else ([], [])
     whole = {item.run_id for item in found[0]}
     parts = find_checkpoints(scope, nodes, measured, whole) if What.CHECKPOINTS in whats else ([], [])
@@ -104,14 +104,16 @@ def _checked(what: Collection[str], runs: Runs | None, older_than_s: float | Non
 
 def _scope(runs: Runs | None, older_than_s: float | None, keep: int | None, host: str | None) -> Scope:
     from rlx.api.selection import host_names, names_of, open_index, runs_or_latest
-    from rlx.runs import look
+    from rlx.runs import take_snapshots
 
     index, names = open_index(), names_of(runs) if runs is not None else []
     named = runs_or_latest(index, names) if runs is not None else index.runs()
     hosts = None if host is None else host_names(host)
     refs = tuple(ref for ref in named if not ref.node and (hosts is None or ref.host in hosts))
     ids = frozenset(ref.run_id for ref in refs if ref.run_id in names)
-    return Scope(index, refs, look(index, refs), older_than_s, keep, ids, everything=runs is None and host is None)
+    return Scope(
+        index, refs, take_snapshots(index, refs), older_than_s, keep, ids, everything=runs is None and host is None
+    )
 
 
 def delete_found(found: Prunable) -> Pruned:

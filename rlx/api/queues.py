@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlx.model import Place, Site
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.status.host_queue import HostQueue
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
     from rlx.schedulers.protocol import QueuedJob
 
 Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
@@ -104,13 +104,13 @@ def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, Answer]) -> li
     return [ref for ref in refs if ref.place.is_local and ref.launch_id in launches]
 
 
-def _rows(index: Index, refs: Sequence[RunRef]) -> list[Overview]:
-    from rlx.runs.status.overview import overview
+def _rows(index: Index, refs: Sequence[RunRef]) -> list[Snapshot]:
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
-    return overview(index, [ref for ref in refs if not ref.node]) if refs else []
+    return judged_snapshots(index, [ref for ref in refs if not ref.node]) if refs else []
 
 
-def _queues(answers: Mapping[Place, Answer], rows: Sequence[Overview]) -> list[HostQueue]:
+def _queues(answers: Mapping[Place, Answer], rows: Sequence[Snapshot]) -> list[HostQueue]:
     """Raises the problem of the first host if none has answered."""
     from rlx.errors import RlxError
     from rlx.runs.status.forecast import Paces

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.runs import Index, Leases
     from rlx.runs.index.tables import Move
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _PAUSE_S = 10.0
 _MAY_MOVE = (RunState.QUEUED, RunState.UNREACHABLE)
@@ -35,7 +35,7 @@ class Rebalancing:
         self._told: set[str] = set()
         self._due = 0.0
 
-    def tend(self, rows: Sequence[Overview]) -> frozenset[str]:
+    def tend(self, rows: Sequence[Snapshot]) -> frozenset[str]:
         """Move what waits of these runs, where a host of their sweep is free. Returns the ids of those that moved."""
         from rlx.api.sweep_file import only_one
 
@@ -48,7 +48,7 @@ class Rebalancing:
         self._due = time.monotonic() + (0.0 if moved else _PAUSE_S)
         return frozenset(moved)
 
-    def suggest(self, rows: Sequence[Overview]) -> None:
+    def suggest(self, rows: Sequence[Snapshot]) -> None:
         """Name what `tend` would try to move of these runs, once each, and change nothing here or on a host."""
         launches = self._launches(rows)
         if not launches:
@@ -62,7 +62,7 @@ class Rebalancing:
                 self._tell_once(f"rlx: {what}; to complete it: rlx wait {sweep.launch_id}")
         self._due = time.monotonic() + _PAUSE_S
 
-    def _launches(self, rows: Sequence[Overview]) -> list[str]:
+    def _launches(self, rows: Sequence[Snapshot]) -> list[str]:
         """The launches with runs that may move; none until the pause is over, and where no sweep was ever launched."""
         from rlx.api.sweep_file import sweep_folder
 
@@ -71,7 +71,7 @@ class Rebalancing:
             return []
         return [*launches]
 
-    def _sweeps(self, launches: Sequence[str], rows: Sequence[Overview]) -> Iterator[SweepBlocks]:
+    def _sweeps(self, launches: Sequence[str], rows: Sequence[Snapshot]) -> Iterator[SweepBlocks]:
         from rlx.api.sweep_blocks import blocks_of
 
         by_id = {row.ref.run_id: row for row in rows}
@@ -179,10 +179,10 @@ def _choices(sweep: SweepBlocks) -> list[tuple[Block, str]]:
 
 def _free_hosts(sweep: SweepBlocks, hosts: Sequence[str]) -> list[str]:
     """Those of these hosts where a run would begin at once. One that does not answer is not free."""
-    from rlx.runs.queries import at_once
+    from rlx.runs.queries import in_parallel
 
     kind = next(iter(sweep.file.plans.values())).device_kind
-    answers = at_once(hosts, _leases_of)
+    answers = in_parallel(hosts, _leases_of)
     return [
         host
         for host, leases in zip(hosts, answers, strict=True)
@@ -192,12 +192,12 @@ def _free_hosts(sweep: SweepBlocks, hosts: Sequence[str]) -> list[str]:
 
 def _leases_of(host: str) -> Leases:
     from rlx.hosts import locate, site_of
-    from rlx.runs import look_at_leases
+    from rlx.runs import query_leases
 
     site = site_of(host, "")
     with suppress(RlxError):
         site = locate(site_of(host), reading=True)[0]
-    return look_at_leases(site.place, site.leases)
+    return query_leases(site.place, site.leases)
 
 
 def _is_free(leases: Leases, kind: str, width: int) -> bool:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlx.evidence import JudgedRun
     from rlx.model import Registration
     from rlx.runs import Index, RunRef
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def _answered_by(
     index: Index,
     asked: Registration,
     found: RunSlots,
-    rows: Mapping[str, Overview],
+    rows: Mapping[str, Snapshot],
     judged: Sequence[JudgedRun],
     tell: Tell,
 ) -> Answered:
@@ -83,7 +83,7 @@ def _answered_by(
     return Answered(replace(result, left_out=left_out), compared[0])
 
 
-def _told_removed(found: RunSlots, rows: Mapping[str, Overview]) -> RunSlots:
+def _told_removed(found: RunSlots, rows: Mapping[str, Snapshot]) -> RunSlots:
     """Say of each run that somebody removed that it counts all the same."""
 
     def told(why: str, run: EndedRun | None) -> str:
@@ -95,7 +95,7 @@ def _told_removed(found: RunSlots, rows: Mapping[str, Overview]) -> RunSlots:
     return replace(found, slots=slots, passed_over=passed)
 
 
-def _left_out(passed: PassedOver, row: Overview) -> LeftOut:
+def _left_out(passed: PassedOver, row: Snapshot) -> LeftOut:
     from rlx.compare.left_out import LeftOut, LeftOutBy
 
     ref = row.ref

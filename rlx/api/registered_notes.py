@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.compare.run_slots import RunSlots
     from rlx.model import Registration
     from rlx.runs import Index
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _NAMED = 5
 _HOUR, _DAY = 3600.0, 86400.0
@@ -23,7 +23,7 @@ _SHORTEST_S = 60.0
 
 
 def registered_notes(
-    index: Index, asked: Registration, found: RunSlots, rows: Mapping[str, Overview]
+    index: Index, asked: Registration, found: RunSlots, rows: Mapping[str, Snapshot]
 ) -> tuple[Finding, ...]:
     """Return the findings about the runs of an experiment, by id; `rows`: all of its runs that are known here."""
     standing = [rows[run.run_id] for run in found.standing.values()]
@@ -36,7 +36,7 @@ def registered_notes(
     )
 
 
-def _gaps(index: Index, rows: Sequence[Overview]) -> Iterator[Finding]:
+def _gaps(index: Index, rows: Sequence[Snapshot]) -> Iterator[Finding]:
     """Name launches whose runs have no neighbour: each has its position in its manifest."""
     known, unknown = _positions(index, rows)
     for launch, seen in sorted(known.items()):
@@ -52,7 +52,7 @@ def _gaps(index: Index, rows: Sequence[Overview]) -> Iterator[Finding]:
             )
 
 
-def _positions(index: Index, rows: Sequence[Overview]) -> tuple[dict[str, set[int]], Mapping[str, int]]:
+def _positions(index: Index, rows: Sequence[Snapshot]) -> tuple[dict[str, set[int]], Mapping[str, int]]:
     """Return the positions by launch that manifests and tombstones have, and how many runs have neither."""
     from rlx.runs.copies.mirror import kept
     from rlx.runs.manifest import read_manifest
@@ -71,7 +71,7 @@ def _positions(index: Index, rows: Sequence[Overview]) -> tuple[dict[str, set[in
     return known, unknown
 
 
-def _launched_before(asked: Registration, standing: Sequence[Overview]) -> Iterator[Finding]:
+def _launched_before(asked: Registration, standing: Sequence[Snapshot]) -> Iterator[Finding]:
     from rlx.runs.run import utc_text
 
     early = [row for row in standing if asked.registered and utc_text(row.ref.created) < asked.registered]
@@ -84,7 +84,7 @@ def _launched_before(asked: Registration, standing: Sequence[Overview]) -> Itera
         )
 
 
-def _launched_apart(standing: Sequence[Overview]) -> Iterator[Finding]:
+def _launched_apart(standing: Sequence[Snapshot]) -> Iterator[Finding]:
     """Name the runs of later launches, which somebody may have started knowing the first values.
 
     Within the first minute no value was known.
@@ -118,7 +118,7 @@ def _asked_otherwise(index: Index, asked: Registration) -> Iterator[Finding]:
         )
 
 
-def _replaced(asked: Registration, found: RunSlots, rows: Mapping[str, Overview]) -> Iterator[Finding]:
+def _replaced(asked: Registration, found: RunSlots, rows: Mapping[str, Snapshot]) -> Iterator[Finding]:
     """Name runs whose place another one took, since their machine ended them: whoever did that saw their values.
 
     A run of a seed that is not registered had no place.
@@ -141,7 +141,7 @@ def _replaced(asked: Registration, found: RunSlots, rows: Mapping[str, Overview]
         )
 
 
-def _named(rows: Sequence[Overview]) -> str:
+def _named(rows: Sequence[Snapshot]) -> str:
     more = f" and {len(rows) - _NAMED} more" if len(rows) > _NAMED else ""
     return ", ".join(row.ref.run_id for row in rows[:_NAMED]) + more
 

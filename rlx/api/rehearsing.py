@@ -211,11 +211,11 @@ def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
 
 def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: Tell) -> None:
     """Returns at the deadline (monotonic), too. Tells each step."""
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     told = ""
     while time.monotonic() < deadline:
-        (row,) = overview(index, [ref])
+        (row,) = judged_snapshots(index, [ref])
         if row.state.is_terminal:
             return
         now = f"step {row.steps_done} of {row.steps_total}" if row.steps_done else f"{backend} and Ray start"

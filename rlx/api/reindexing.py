@@ -42,13 +42,13 @@ def reindex(tell: Tell = unheard) -> Reindexed:
     from rlx.runs.copies.mirror import folder_of
     from rlx.runs.copies.mirror_store import mirror_folders
     from rlx.runs.index.run_index import runs_in, set_aside
-    from rlx.runs.queries import at_once, in_time
+    from rlx.runs.queries import in_parallel, in_time
 
     home = rlx_home()
     copy = set_aside(home)
     index = Index(home)
     hosts = [name for name, host in known_hosts().items() if host.ssh]
-    answers = at_once(hosts, lambda host: in_time(host, lambda: rebuild(index, host, tell)))
+    answers = in_parallel(hosts, lambda host: in_time(host, lambda: rebuild(index, host, tell)))
     silent = {host: answer.message for host, answer in zip(hosts, answers, strict=True) if isinstance(answer, RlxError)}
     refs, before = index.nodes(), {each.run_id: "" for each in mirror_folders(folder_of(index))}
     before |= runs_in(copy) if copy else {}

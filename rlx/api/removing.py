@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.runs import Index, RunRef
     from rlx.runs.index.tombstones import Tombstone
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ def remove(runs: Runs, *, reason: str = "", force: bool = False) -> list[Removed
     from rlx.api.selection import open_index, runs_or_latest
     from rlx.runs.index.labels import checked_note
     from rlx.runs.pruning import tombstones_of
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     text, index = checked_note(reason), open_index()
     refs = _heads(index, runs_or_latest(index, runs))
-    rows = overview(index, refs)
+    rows = judged_snapshots(index, refs)
     _check_ended(rows, force=force)
     tombstones = tombstones_of(index, rows, text)
     index.bury([*tombstones.values()], on_host=False)
@@ -104,7 +104,7 @@ def _heads(index: Index, refs: Sequence[RunRef]) -> list[RunRef]:
     return list({ref.head_id: heads.get(ref.head_id, ref) for ref in refs}.values())
 
 
-def _check_ended(rows: Sequence[Overview], *, force: bool) -> None:
+def _check_ended(rows: Sequence[Snapshot], *, force: bool) -> None:
     from rlx.model import RunState
 
     silent = [row for row in rows if row.state is RunState.UNREACHABLE]
@@ -117,7 +117,7 @@ def _check_ended(rows: Sequence[Overview], *, force: bool) -> None:
         raise UsageError(f"nothing was removed: {words}", "--force removes runs whose host does not answer")
 
 
-def _tell_hosts(index: Index, rows: Sequence[Overview], tombstones: Mapping[str, Tombstone]) -> dict[str, str]:
+def _tell_hosts(index: Index, rows: Sequence[Snapshot], tombstones: Mapping[str, Tombstone]) -> dict[str, str]:
     """Keep the tombstones beside the runs, too, so that other machines see them. Returns why that failed, by run."""
     from rlx.runs.pruning import bury_on_hosts
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.model import LaunchPlan
     from rlx.model.attempt_lineage import Lineage
-    from rlx.runs import Index, RunRef, Sight
+    from rlx.runs import Index, RunRef, Snapshot
     from rlx.runs.launching.retry import Resumption
     from rlx.runs.manifest import Manifest
 
@@ -59,21 +59,21 @@ def retry(runs: Runs, *, from_checkpoint: bool = False, secrets: Mapping[str, st
     return [retry_one(index, sight, from_checkpoint, values) for sight in looks_at(index, refs)]
 
 
-def looks_at(index: Index, refs: Sequence[RunRef]) -> list[Sight]:
+def looks_at(index: Index, refs: Sequence[RunRef]) -> list[Snapshot]:
     """Look at them once, all hosts at a time."""
-    from rlx.runs import Files, look
+    from rlx.runs import Files, take_snapshots
 
-    return list(look(index, refs, Files.NEW).values())
+    return list(take_snapshots(index, refs, Files.NEW).values())
 
 
-def secrets_of(sights: Sequence[Sight]) -> tuple[str, ...]:
+def secrets_of(sights: Sequence[Snapshot]) -> tuple[str, ...]:
     """Name the secrets that further attempts of these runs need again."""
     found = [name for sight in sights if sight.manifest for name in sight.manifest.plan.secret_names]
     return tuple(dict.fromkeys(found))
 
 
 def retry_one(
-    index: Index, sight: Sight, from_checkpoint: bool, secrets: Mapping[str, str], why: str = "", spare: bool = False
+    index: Index, sight: Snapshot, from_checkpoint: bool, secrets: Mapping[str, str], why: str = "", spare: bool = False
 ) -> Retried:
     """Begin the next attempt of this run. `why`: the reason, where it is not the run's end alone.
 
@@ -90,7 +90,7 @@ def retry_one(
     return Retried(sight.ref, lineage.attempt, is_new, lineage if is_new else None)
 
 
-def retriable(index: Index, sight: Sight) -> Manifest:
+def retriable(index: Index, sight: Snapshot) -> Manifest:
     """Return the manifest of a run that is over and may have another attempt. Raises RlxError with the reason."""
     from rlx.hosts.host_errors import HostError
     from rlx.runs.importing.log_source import is_adopted
@@ -128,7 +128,7 @@ def _refuse_plan(index: Index, ref: RunRef, plan: LaunchPlan) -> None:
 
 
 def _planned(
-    sight: Sight, manifest: Manifest, from_checkpoint: bool, why: str, spare: bool
+    sight: Snapshot, manifest: Manifest, from_checkpoint: bool, why: str, spare: bool
 ) -> tuple[Lineage, Resumption]:
     from datetime import UTC, datetime
 
@@ -150,7 +150,7 @@ def _planned(
     return lineage, resumption
 
 
-def _code_text(sight: Sight) -> str:
+def _code_text(sight: Snapshot) -> str:
     code = sight.observation.exit_code
     return "" if code is None else f"exit code {code}"
 
@@ -186,7 +186,7 @@ def _unknown(plan: LaunchPlan) -> str:
     return f"it is not known how {plan.backend} goes on from a checkpoint"
 
 
-def _note_begun(index: Index, sight: Sight, lineage: Lineage) -> None:
+def _note_begun(index: Index, sight: Snapshot, lineage: Lineage) -> None:
     """What was last seen of it is no longer so, should its host be silent at the next look."""
     from rlx.runs import Observation
 

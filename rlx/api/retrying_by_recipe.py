@@ -15,7 +15,7 @@ from rlx.model.attempt_lineage import LOST
 if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.runs import Index
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _ID = re.compile(r"\bRLX\d{3}\b")
 
@@ -46,14 +46,14 @@ class RetryingByRecipe:
         self._index, self._tell = index, tell
         self._left_alone: set[str] = set()
 
-    def tend(self, rows: Sequence[Overview]) -> frozenset[str]:
+    def tend(self, rows: Sequence[Snapshot]) -> frozenset[str]:
         """Retry what may be retried; the ids of runs of which an attempt goes on now."""
         due = [(row, policy) for row in rows if (policy := self._policy(row)) is not None]
         causes = _causes([row for row, _ in due])
         begun = [row for row, policy in due if self._retry(row, policy, causes.get(row.ref.run_id, ()))]
         return frozenset(row.ref.run_id for row in begun)
 
-    def _policy(self, row: Overview) -> Policy | None:
+    def _policy(self, row: Snapshot) -> Policy | None:
         """None for a run that is not to be retried, whatever ended it."""
         if row.state not in (RunState.LOST, RunState.FAILED) or row.ref.run_id in self._left_alone:
             return None
@@ -65,7 +65,7 @@ class RetryingByRecipe:
             return None
         return policy
 
-    def _retry(self, row: Overview, policy: Policy, causes: Sequence[str]) -> bool:
+    def _retry(self, row: Snapshot, policy: Policy, causes: Sequence[str]) -> bool:
         from rlx.api.retrying import attempt_lines, looks_at, retry_one
 
         cause = next((each for each in causes if each in policy.on), None)
@@ -83,19 +83,19 @@ class RetryingByRecipe:
             self._tell(line)
         return True
 
-    def _leave(self, row: Overview, why: str) -> None:
+    def _leave(self, row: Snapshot, why: str) -> None:
         self._left_alone.add(row.ref.run_id)
         self._tell(f"rlx: {row.ref.run_id}: {why}")
 
 
-def _is_judged(row: Overview) -> bool:
+def _is_judged(row: Snapshot) -> bool:
     """Tell whether the experiment itself has its verdict: what is invalid is not tried again."""
     from rlx.evidence import VerdictStatus
 
     return row.verdict.status is VerdictStatus.INVALID or row.verdict.dissent
 
 
-def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
+def _causes(rows: Sequence[Snapshot]) -> dict[str, tuple[str, ...]]:
     """What ended each of these runs: that it is lost, what its host says, and what its log names."""
     from rlx.runs.judging.diagnose_runs import causes_of
 
@@ -103,7 +103,7 @@ def _causes(rows: Sequence[Overview]) -> dict[str, tuple[str, ...]]:
     return {row.ref.run_id: _words(row, found.get(row.ref.run_id)) for row in rows}
 
 
-def _words(row: Overview, hit: Any) -> tuple[str, ...]:
+def _words(row: Snapshot, hit: Any) -> tuple[str, ...]:
     lost = [LOST] if row.state is RunState.LOST else []
     # Of a job that its scheduler ended, the log may begin with what only followed from that, and have no word of it.
     told = _ID.findall(row.observation.detail)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
-_ONE: dict[str, Callable[[Overview], str]] = {
+_ONE: dict[str, Callable[[Snapshot], str]] = {
     "arm": lambda row: row.ref.arm,
     "seed": lambda row: str(row.ref.seed),
     "name": lambda row: row.ref.name,
@@ -23,7 +23,7 @@ _TAG = "tag"
 """The one fact of which a run may have several."""
 
 
-def row_filter(text: str) -> Callable[[Overview], bool]:
+def row_filter(text: str) -> Callable[[Snapshot], bool]:
     """Read `KEY=VALUE[,KEY=VALUE]…`, of which all must hold. Raises UsageError for anything else."""
     wanted: dict[str, str] = {}
     tags: set[str] = set()

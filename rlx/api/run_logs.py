@@ -126,16 +126,16 @@ def _follow_attempts(
     """Follow them to their ends, and then the attempts that are begun where a recipe asks for it."""
     from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.api.selection import where_they_are
-    from rlx.runs import look
-    from rlx.runs.status.overview import overview
+    from rlx.runs import take_snapshots
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
     retrying = RetryingByRecipe(index, tell)
     while refs:
         yield from _follow_all(index, refs, query, failures, tell)
         refs = where_they_are(index, refs)
         ends = {RunState.FAILED, RunState.LOST}
-        broken = [ref for ref in refs if look(index, [ref])[ref.run_id].state in ends]
-        begun = retrying.tend(overview(index, broken)) if broken else frozenset()
+        broken = [ref for ref in refs if take_snapshots(index, [ref])[ref.run_id].state in ends]
+        begun = retrying.tend(judged_snapshots(index, broken)) if broken else frozenset()
         refs = [ref for ref in broken if ref.run_id in begun]
 
 
@@ -263,14 +263,14 @@ def _check(came: Queue[_Came], index: Index, refs: Sequence[RunRef], rebalancing
     """
     from rlx.api.selection import where_they_are
     from rlx.runs.importing.log_source import is_adopted
-    from rlx.runs.status.overview import overview
+    from rlx.runs.status.judged_snapshots import judged_snapshots
 
-    moved = rebalancing.tend(overview(index, where_they_are(index, refs)))
+    moved = rebalancing.tend(judged_snapshots(index, where_they_are(index, refs)))
     now = where_they_are(index, refs)
     for ref, there in zip(refs, now, strict=True):
         if there != ref:
             came.put((ref, _Moved(there)))
     stayed = [ref for ref, there in zip(refs, now, strict=True) if there == ref and ref.run_id not in moved]
-    for row in overview(index, stayed):
+    for row in judged_snapshots(index, stayed):
         if row.state is RunState.LOST or (row.state.is_terminal and is_adopted(row.ref)):
             came.put((row.ref, None))

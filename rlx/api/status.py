@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from rlx.api.telling import Tell
     from rlx.model import Site
     from rlx.runs import Index, Leases, RunRef
-    from rlx.runs.status.overview import Overview
-    from rlx.runs.status.snapshots import Revisit
+    from rlx.runs.status.snapshots import HostBackoff, Snapshot
 
 _QUESTIONS = 3
 """What `rlx status --host` asks: which runs there are, how they are, and who has the devices."""
@@ -25,7 +24,7 @@ _QUESTIONS = 3
 
 def status(
     runs: Runs | None = None, *, host: str | None = None, everything: bool = False, where: str | None = None
-) -> list[Overview]:
+) -> list[Snapshot]:
     """Look once at these runs; without names at all that have not ended and the latest launch.
 
     `host` means every run there, whoever launched it, of several hosts as `a3,a4`; `everything` every run there is,
@@ -59,7 +58,7 @@ class StatusWatch:
         from rlx.api.rebalancing import Rebalancing
         from rlx.api.row_filter import row_filter
         from rlx.api.selection import host_names, names_of, open_index
-        from rlx.runs.status.snapshots import Revisit
+        from rlx.runs.status.snapshots import HostBackoff
 
         self._names = None if runs is None else names_of(runs)
         if self._names is not None and (host or everything):
@@ -71,21 +70,21 @@ class StatusWatch:
         self._tell, self._told = tell, set[str]()
         self._index = open_index()
         self._rebalancing = Rebalancing(self._index, tell)
-        self._visits, self._outages = Revisit(self._index), Outages(tell)
+        self._backoff, self._outages = HostBackoff(self._index), Outages(tell)
         asked: Sequence[str | None] = self._hosts or ([None] if everything else [])
-        self._sites = _read_all_again(self._index, asked, self._visits, tell)
+        self._sites = _read_all_again(self._index, asked, self._backoff, tell)
 
-    def look(self) -> list[Overview]:
+    def look(self) -> list[Snapshot]:
         """A row for each run, in the order of the choice; of several nodes the head's."""
         rows = self._all()
         return rows if self._is_wanted is None else [row for row in rows if self._is_wanted(row)]
 
-    def _all(self) -> list[Overview]:
+    def _all(self) -> list[Snapshot]:
         from rlx.runs.index.resolve import still_current
-        from rlx.runs.status.overview import overview
+        from rlx.runs.status.judged_snapshots import judged_snapshots
 
         refs = self._chosen()
-        rows = overview(self._index, refs, self._visits)
+        rows = judged_snapshots(self._index, refs, self._backoff)
         self._rebalancing.suggest(rows)
         self._outages.tell([(row.ref, row.observation) for row in rows])
         if self._names is not None or self._hosts or self._everything:
@@ -124,7 +123,7 @@ class StatusWatch:
     def leases(self) -> dict[str, Leases]:
         """Ask each chosen host which runs have its devices; without one that does not answer any more."""
         from rlx.hosts.host_errors import HostError
-        from rlx.runs import look_at_leases
+        from rlx.runs import query_leases
         from rlx.runs.queries import in_time
 
         leases = {}
@@ -132,11 +131,11 @@ class StatusWatch:
             # Those of a login node are its scheduler's to give: rlx queue shows its jobs.
             if site.batch is None:
                 with suppress(HostError):
-                    leases[site.host] = in_time(site.host, partial(look_at_leases, site.place, site.leases))
+                    leases[site.host] = in_time(site.host, partial(query_leases, site.place, site.leases))
         return leases
 
 
-def _read_all_again(index: Index, hosts: Sequence[str | None], visits: Revisit, tell: Tell) -> list[Site]:
+def _read_all_again(index: Index, hosts: Sequence[str | None], backoff: HostBackoff, tell: Tell) -> list[Site]:
     """Rebuild the index of each host, and return the sites of those that answer.
 
     Raises HostError if nothing is known of the only one, or of the last one where no other is known either.
@@ -147,7 +146,7 @@ def _read_all_again(index: Index, hosts: Sequence[str | None], visits: Revisit, 
     failures: list[HostError] = []
     for host in hosts:
         try:
-            sites.append(_read_again(index, host, visits, tell))
+            sites.append(_read_again(index, host, backoff, tell))
         except HostError as error:
             failures.append(error)
     if failures and len(failures) == len(hosts):
@@ -157,7 +156,7 @@ def _read_all_again(index: Index, hosts: Sequence[str | None], visits: Revisit, 
     return [site for site in sites if site is not None]
 
 
-def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> Site | None:
+def _read_again(index: Index, host: str | None, backoff: HostBackoff, tell: Tell) -> Site | None:
     """Rebuild the index, a cache: what lies on the host is the truth, also about what others launched.
 
     None where the host does not answer in time. Raises HostError if nothing is known of it either.
@@ -173,7 +172,7 @@ def _read_again(index: Index, host: str | None, visits: Revisit, tell: Tell) -> 
             raise
         tell(f"rlx: {error.message}; what was known of it before:")
         if isinstance(error, TimedOut):
-            visits.leave_alone(known, error)
+            backoff.leave_alone(known, error)
         return None
 
 

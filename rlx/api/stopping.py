@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rlx.api.selection import Runs
     from rlx.errors import RlxError
-    from rlx.runs import Index, RunRef, Sight, Stopped
+    from rlx.runs import Index, RunRef, Snapshot, Stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class StoppedRuns:
     """By run id: what was seen of each run `before`, what ended and what is left of those that were stopped, and why
     the others were not."""
 
-    before: Mapping[str, Sight]
+    before: Mapping[str, Snapshot]
     stopped: Mapping[str, Stopped]
     failures: Mapping[str, RlxError]
 
@@ -39,9 +39,9 @@ def stop(runs: Runs, *, grace_s: float = 10.0) -> StoppedRuns:
 
 def stop_refs(index: Index, refs: Sequence[RunRef], grace_s: float) -> StoppedRuns:
     """Stop exactly these."""
-    from rlx.runs import look, stop_runs
+    from rlx.runs import stop_runs, take_snapshots
 
-    before = look(index, refs)
+    before = take_snapshots(index, refs)
     result = stop_runs(refs, before, grace_s)
     return StoppedRuns(before, result.stopped, result.failures)
 
@@ -57,10 +57,10 @@ def with_workers(index: Index, runs: Runs) -> tuple[RunRef, ...]:
 
 def not_ended(index: Index) -> list[RunRef]:
     """Find every run that has not ended and that rlx started: of an adopted one it knows the log, not the processes."""
-    from rlx.runs import look
+    from rlx.runs import take_snapshots
     from rlx.runs.importing.log_source import is_adopted
     from rlx.runs.run import one_a_job
 
     refs = index.nodes()
-    seen = look(index, refs)
+    seen = take_snapshots(index, refs)
     return one_a_job([ref for ref in refs if not seen[ref.run_id].state.is_terminal and not is_adopted(ref)])

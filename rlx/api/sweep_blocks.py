@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
     from rlx.runs.index.tables import Move
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Block:
 
     seed: int
     runs: tuple[tuple[int, RunRef], ...]
-    rows: tuple[Overview, ...]
+    rows: tuple[Snapshot, ...]
 
     @property
     def refs(self) -> tuple[RunRef, ...]:
@@ -130,7 +130,7 @@ def _restored(plan: LaunchPlan, before: LaunchPlan, seal: Callable[[LaunchPlan],
     return seal(replace(plan, recipe=before.recipe, registration=before.registration, files=files))
 
 
-def blocks_of(index: Index, launch_id: str, rows: Mapping[str, Overview]) -> SweepBlocks | None:
+def blocks_of(index: Index, launch_id: str, rows: Mapping[str, Snapshot]) -> SweepBlocks | None:
     """The sweep of that launch; None for any other, and for one that was launched from elsewhere."""
     from rlx.api.sweep_file import read_sweep
 

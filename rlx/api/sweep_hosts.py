@@ -57,9 +57,9 @@ def look_at_hosts(
 
     Raises UsageError for what no host can mend.
     """
-    from rlx.runs.queries import at_once
+    from rlx.runs.queries import in_parallel
 
-    answers = at_once(targets, lambda target: _look(target, resolved, first, strict))
+    answers = in_parallel(targets, lambda target: _look(target, resolved, first, strict))
     for problem in (one for one in answers if isinstance(one, RlxError)):
         raise problem
     there = [one for one in answers if isinstance(one, SweepHost)]
@@ -96,10 +96,10 @@ def _examined(target: Target, resolved: Sequence[ResolvedRecipe]) -> SweepHost:
 
 def _room(found: SweepHost, plans: Sequence[LaunchPlan]) -> Room:
     """Raises HostError."""
-    from rlx.runs import look_at_leases
+    from rlx.runs import query_leases
 
     site, kind = found.target.site, plans[0].device_kind
-    leases = look_at_leases(site.place, site.leases)
+    leases = query_leases(site.place, site.leases)
     devices = max(plan.devices for plan in plans)
     return Room(found.name, max(1, (_devices(found, kind) - _taken(leases, kind)) // devices), _ahead(leases, kind))
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.runs import RunRef
-    from rlx.runs.index.labels import Label
+    from rlx.runs.index.labels import RunLabel
 
 
 def tag(
     runs: Runs, add: Iterable[str] = (), *, remove: Iterable[str] = (), note: str | None = None
-) -> list[tuple[RunRef, Label]]:
+) -> list[tuple[RunRef, RunLabel]]:
     """Add and remove tags of these runs and set their note, if it is not None; return what each has then.
 
     An empty note is removed; without anything to change the labels are only read. What belongs to a worker of a run of

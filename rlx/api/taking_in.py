@@ -87,13 +87,13 @@ def plan_of(
     than the recipe's.
     """
     from rlx.backends.registry import kinds
-    from rlx.runs.importing.foreign_runs import unplanned
+    from rlx.runs.importing.foreign_runs import plan_without_recipe
 
     for label, text in (("--name", name), ("--arm", arm or "main")):
         if not _NAME.fullmatch(text):
             raise UsageError(f"{label} {text!r}", "use up to 100 letters, digits and . _ - (not first)")
     if recipe is None:
-        plan = unplanned(name, arm or "main", 1 if seed is None else seed, kinds()[0])
+        plan = plan_without_recipe(name, arm or "main", 1 if seed is None else seed, kinds()[0])
     else:
         plan = replace(_recipe_plan(recipe, arm, seed), name=name)
     return plan if validation_items is None else _with_items(plan, validation_items)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.selection import Runs
     from rlx.api.telling import Tell
     from rlx.runs import Index, RunRef
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _POLL_SECONDS = 1.0
 
@@ -24,8 +24,8 @@ def wait(
     *,
     timeout_s: float | None = None,
     tell: Tell = unheard,
-    seen: Callable[[Sequence[Overview]], None] = lambda rows: None,
-) -> list[Overview]:
+    seen: Callable[[Sequence[Snapshot]], None] = lambda rows: None,
+) -> list[Snapshot]:
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
     Blocks of a sweep move to hosts that are free meanwhile, and attempts are begun where a recipe asks for it. A host
@@ -36,7 +36,7 @@ def wait(
 
     told = ""
 
-    def show(rows: Sequence[Overview]) -> None:
+    def show(rows: Sequence[Snapshot]) -> None:
         nonlocal told
         seen(rows)
         if (states := _states(rows)) != told and not _have_ended(rows):
@@ -52,9 +52,9 @@ def until_ended(
     index: Index,
     refs: Sequence[RunRef],
     tell: Tell,
-    seen: Callable[[Sequence[Overview]], None],
+    seen: Callable[[Sequence[Snapshot]], None],
     deadline: float | None = None,
-) -> list[Overview]:
+) -> list[Snapshot]:
     """Query these runs until they have ended; meanwhile move blocks of sweeps, and begin attempts of recipes.
 
     `tell` hears of outages, moves and attempts, `seen` the rows of each query. Raises RlxError past the deadline.
@@ -63,13 +63,13 @@ def until_ended(
     from rlx.api.rebalancing import Rebalancing
     from rlx.api.retrying_by_recipe import RetryingByRecipe
     from rlx.api.selection import where_they_are
-    from rlx.runs.status.overview import overview
-    from rlx.runs.status.snapshots import Revisit
+    from rlx.runs.status.judged_snapshots import judged_snapshots
+    from rlx.runs.status.snapshots import HostBackoff
 
-    visits, outages = Revisit(index), Outages(tell)
+    backoff, outages = HostBackoff(index), Outages(tell)
     rebalancing, retrying = Rebalancing(index, tell), RetryingByRecipe(index, tell)
     while True:
-        rows = overview(index, refs, visits)
+        rows = judged_snapshots(index, refs, backoff)
         outages.tell([(row.ref, row.observation) for row in rows])
         seen(rows)
         if moved := rebalancing.tend(rows) | retrying.tend(rows):
@@ -81,16 +81,16 @@ def until_ended(
         time.sleep(_POLL_SECONDS)
 
 
-def _have_ended(rows: Sequence[Overview]) -> bool:
+def _have_ended(rows: Sequence[Snapshot]) -> bool:
     return all(row.state.is_terminal for row in rows)
 
 
-def _states(rows: Sequence[Overview]) -> str:
+def _states(rows: Sequence[Snapshot]) -> str:
     """Each run with its state; where its host does not answer, the one it was last known to be in."""
     return ", ".join(f"{row.ref.run_id} {(row.observation.last_known or row.state).value}" for row in rows)
 
 
-def outcome(rows: Sequence[Overview]) -> ExitCode:
+def outcome(rows: Sequence[Snapshot]) -> ExitCode:
     """The exit code of runs that have ended: that of the worst of them."""
     from rlx.model import RunState
 

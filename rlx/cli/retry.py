@@ -16,7 +16,7 @@ from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
     from rlx.api.retrying import Retried
-    from rlx.runs import Index, RunRef, Sight
+    from rlx.runs import Index, RunRef, Snapshot
 
 
 def retry(
@@ -63,7 +63,7 @@ def _ask_about_several(refs: Sequence[RunRef], yes: bool) -> None:
 
 
 def _begin_all(
-    index: Index, sights: Sequence[Sight], from_checkpoint: bool, secrets: Mapping[str, str]
+    index: Index, sights: Sequence[Snapshot], from_checkpoint: bool, secrets: Mapping[str, str]
 ) -> tuple[list[Retried], list[RlxError]]:
     """One that cannot be retried keeps no other from it."""
     from rlx.api.retrying import retry_one

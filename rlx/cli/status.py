@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rlx.evidence.diagnosis import Hit
     from rlx.runs import Leases
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _Runs = Annotated[
     list[str] | None,
@@ -94,13 +94,13 @@ def _print_leases(leases: Mapping[str, Leases]) -> None:
             print_text(f"{host}: {line}" if len(leases) > 1 else line)
 
 
-def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Overview]], Group]:
+def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Snapshot]], Group]:
     """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
     from rlx.cli.text.run_text import tables
 
     causes: dict[str, Hit | None] = {}
 
-    def paint(rows: Sequence[Overview]) -> Group:
+    def paint(rows: Sequence[Snapshot]) -> Group:
         if verbose:
             from rlx.runs.judging.diagnose_runs import causes_of
 
@@ -110,10 +110,10 @@ def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Overview]
     return paint
 
 
-def watch_runs(look: Callable[[], Sequence[Overview]], paint: Callable[[Sequence[Overview]], Group]) -> None:
+def watch_runs(look: Callable[[], Sequence[Snapshot]], paint: Callable[[Sequence[Snapshot]], Group]) -> None:
     """Draw again and again until all have ended; off a terminal one below the other."""
 
-    def ended(rows: Sequence[Overview]) -> bool:
+    def ended(rows: Sequence[Snapshot]) -> bool:
         return all(row.state.is_terminal for row in rows)
 
     if not sys.stdout.isatty():

@@ -13,7 +13,7 @@ from rlx.cli.frame.output import narrate, print_text
 from rlx.errors import ExitCode, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.runs import RunRef, Sight, Stopped
+    from rlx.runs import RunRef, Snapshot, Stopped
 
 
 def stop(
@@ -69,7 +69,7 @@ def _confirm(refs: Sequence[RunRef]) -> None:
     typer.confirm(f"Stop {', '.join(ref.run_id for ref in refs)}?", abort=True, err=True)
 
 
-def _outcome(before: Sight, result: Stopped) -> str:
+def _outcome(before: Snapshot, result: Stopped) -> str:
     was = f"had {before.state}" if before.state.is_terminal else "stopped"
     if result.job:
         return f"{was}; {result.job} is over"

@@ -8,22 +8,22 @@ from rlx.runs.launching.launch import Launched, launch
 from rlx.runs.launching.shipment import check_plan
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
-from rlx.runs.status.host_queue import Leases, look_at_leases
-from rlx.runs.status.host_report import Facts, derive_state
+from rlx.runs.status.host_queue import Leases, query_leases
+from rlx.runs.status.host_report import RunFacts, derive_state
 from rlx.runs.status.observation import Observation
-from rlx.runs.status.snapshots import Files, Sight, look
+from rlx.runs.status.snapshots import Files, Snapshot, take_snapshots
 
 __all__ = [
-    "Facts",
     "Files",
     "Index",
     "Launched",
     "Leases",
     "Manifest",
     "Observation",
+    "RunFacts",
     "RunPaths",
     "RunRef",
-    "Sight",
+    "Snapshot",
     "StopResult",
     "Stopped",
     "check_plan",
@@ -32,11 +32,11 @@ __all__ = [
     "items_of",
     "latest_launch",
     "launch",
-    "look",
-    "look_at_leases",
+    "query_leases",
     "read_manifest",
     "resolve",
     "stop",
     "stop_runs",
+    "take_snapshots",
     "texts_of",
 ]

@@ -13,9 +13,9 @@ from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.hosts.transports import terminal_command
 from rlx.model import Cmd, Place, RunState
 from rlx.runs import supervisor
-from rlx.runs.importing.log_source import Source, is_adopted, source_of
+from rlx.runs.importing.log_source import LogSource, is_adopted, source_of
 from rlx.runs.run import RunRef
-from rlx.runs.status.snapshots import Sight
+from rlx.runs.status.snapshots import Snapshot
 
 _MARGIN_S = 60.0
 _AT_ONCE = 8
@@ -46,7 +46,7 @@ class StopResult:
     failures: Mapping[str, RlxError]
 
 
-def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> StopResult:
+def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> StopResult:
     """Stop these runs, all places at once; a place that fails keeps no other from stopping.
 
     `seen` is how they were last found. At each place, those that wait go first: the end of one must not start
@@ -63,7 +63,7 @@ def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float)
     return StopResult(stopped, failures)
 
 
-def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: float) -> dict[str, Stopped | RlxError]:
+def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> dict[str, Stopped | RlxError]:
     """The runs of one place. Once the place is gone, the others are not tried: each would wait for it again."""
     gone: list[HostError] = []
 
@@ -85,7 +85,7 @@ def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Sight], grace_s: floa
         return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
 
 
-def _may_wait(sight: Sight) -> bool:
+def _may_wait(sight: Snapshot) -> bool:
     return RunState.QUEUED in (sight.state, sight.observation.last_known)
 
 
@@ -108,7 +108,7 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
         return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job)
 
 
-def _taken_in(run_id: str, source: Source) -> UsageError:
+def _taken_in(run_id: str, source: LogSource) -> UsageError:
     if not source.followed:
         return UsageError(
             "imported, not started by rlx: there are only logs, and nothing to stop",

@@ -17,16 +17,16 @@ from rlx.runs.copies.mirror import kept
 from rlx.runs.importing.log_source import is_adopted
 from rlx.runs.index.tombstones import Tombstone, tombstone_text
 from rlx.runs.manifest import manifest_digest, manifest_text, parse_manifest, submitter
-from rlx.runs.queries import ask
+from rlx.runs.queries import query_places
 from rlx.runs.run import RunRef
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 
 def tombstones_of(
-    index: Index, rows: Sequence[Overview], reason: str, *, deleted: bool = False
+    index: Index, rows: Sequence[Snapshot], reason: str, *, deleted: bool = False
 ) -> Mapping[str, Tombstone]:
     """One for each of these runs by its id, as they stand now; what was written earlier of one stays its beginning."""
     by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.tombstones()
@@ -39,7 +39,7 @@ def tombstones_of(
     }
 
 
-def _tombstone(row: Overview, text: str, end: tuple[float, str, str, bool]) -> Tombstone:
+def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> Tombstone:
     ref, manifest = row.ref, parse_manifest(text)
     return Tombstone(
         ref.run_id,
@@ -82,7 +82,7 @@ _BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
 
 
 @dataclass(slots=True)
-class Checkpoint:
+class CheckpointSize:
     """A folder of checkpoints of one run, in bytes. `step`: what its name ends in."""
 
     run_id: str
@@ -96,7 +96,7 @@ class Checkpoint:
 
 
 @dataclass(slots=True)
-class Answer:
+class PruneAnswer:
     """What hosts answered, sizes in bytes. `refused`: why a run stays, by its id; a host's own reason for all of its.
 
     `latest`: the step of the last whole checkpoint of a run. `linked`: the runs whose checkpoints are a link to another
@@ -107,7 +107,7 @@ class Answer:
     runs: dict[str, int] = field(default_factory=dict)
     latest: dict[str, int] = field(default_factory=dict)
     linked: list[str] = field(default_factory=list)
-    checkpoints: list[Checkpoint] = field(default_factory=list)
+    checkpoints: list[CheckpointSize] = field(default_factory=list)
     trash: dict[str, int] = field(default_factory=dict)
     freed: dict[str, int] = field(default_factory=dict)
     left: dict[str, int] = field(default_factory=dict)
@@ -121,29 +121,29 @@ class Answer:
         return "" if run_id in self.freed else self.refused.get(run_id, "nothing was heard of it: type the same again")
 
 
-def bury_on_hosts(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> Answer:
+def bury_on_hosts(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
     """Keep the tombstones beside the runs."""
     return _call("bury", refs, {ref.run_id: (tombstone_text(tombstones[ref.run_id]),) for ref in refs}, _BURY_S)
 
 
-def unbury_on_hosts(refs: Sequence[RunRef]) -> Answer:
+def unbury_on_hosts(refs: Sequence[RunRef]) -> PruneAnswer:
     """Take the tombstones beside the runs away."""
     return _call("unbury", refs, {ref.run_id: () for ref in refs}, _BURY_S)
 
 
-def measure(refs: Sequence[RunRef]) -> Answer:
+def measure(refs: Sequence[RunRef]) -> PruneAnswer:
     """Look how large runs and their checkpoints are on their hosts."""
     return _call("measure", refs, {ref.run_id: () for ref in refs}, _MEASURE_S)
 
 
-def delete_runs(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> Answer:
+def delete_runs(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
     """Delete the run directories that have a tombstone here; each host looks once more whether they may go."""
     chosen = [ref for ref in refs if ref.run_id in tombstones]
     words = {ref.run_id: (_kind(ref), tombstone_text(tombstones[ref.run_id])) for ref in chosen}
     return _call("runs", refs, words, _DELETE_S)
 
 
-def delete_checkpoints(refs: Sequence[RunRef], names: Mapping[str, Sequence[str]]) -> Answer:
+def delete_checkpoints(refs: Sequence[RunRef], names: Mapping[str, Sequence[str]]) -> PruneAnswer:
     """Delete these folders of the checkpoints of runs."""
     words = {ref.run_id: (_kind(ref), " ".join(names[ref.run_id])) for ref in refs if ref.run_id in names}
     return _call("checkpoints", refs, words, _DELETE_S)
@@ -153,7 +153,7 @@ def _kind(ref: RunRef) -> str:
     return "taken-in" if is_adopted(ref) else ref.container or "none"
 
 
-def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]], deadline_s: float) -> Answer:
+def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]], deadline_s: float) -> PruneAnswer:
     """One command a root. A host that cannot be asked refuses all of its runs."""
 
     def question(place: Place, root: str, ids: Sequence[str]) -> tuple[str, str]:
@@ -163,7 +163,7 @@ def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]],
         (done,) = run_parts(transport_for(place), [part], deadline_s)
         return place.host, supervisor.answer(place, verb, done)
 
-    asked, answer = ask(refs, question, deadline_s), Answer()
+    asked, answer = query_places(refs, question, deadline_s), PruneAnswer()
     for host, text in asked.answers:
         with reading_answer(host, "rlx prune"):
             _read(host, text.splitlines(), answer)
@@ -173,7 +173,7 @@ def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]],
     return answer
 
 
-def _read(host: str, lines: Iterable[str], answer: Answer) -> None:
+def _read(host: str, lines: Iterable[str], answer: PruneAnswer) -> None:
     sizes = {"run": answer.runs, "freed": answer.freed, "left": answer.left}
     lists = {"buried": answer.done, "unburied": answer.done, "linked": answer.linked}
     of_host = {"trash": answer.trash, "swept": answer.swept}
@@ -188,7 +188,7 @@ def _read(host: str, lines: Iterable[str], answer: Answer) -> None:
         elif kind == "latest":
             answer.latest[first] = int(rest[0])
         elif kind == "checkpoint":
-            answer.checkpoints.append(Checkpoint(first, rest[1], _bytes(rest[0])))
+            answer.checkpoints.append(CheckpointSize(first, rest[1], _bytes(rest[0])))
         elif kind == "refused":
             answer.refused[first] = " ".join(rest)
 

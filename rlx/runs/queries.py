@@ -22,19 +22,19 @@ DEADLINE_S = 20.0
 _MARGIN_S = 2.0
 """A question that keeps to the deadline by itself has this much longer to say why it failed."""
 
-Question = Callable[[Place, str, Sequence[str]], T]
+Query = Callable[[Place, str, Sequence[str]], T]
 """Place, root and the ids of its runs; asked in a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[T]):
+class QueryResult(Generic[T]):
     """The answers that came back, in no order, and for each place that gave none the reason."""
 
     answers: Sequence[T]
     failures: Mapping[Place, RlxError]
 
 
-def ask(refs: Iterable[RunRef], question: Question[T], deadline_s: float = DEADLINE_S) -> Asked[T]:
+def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float = DEADLINE_S) -> QueryResult[T]:
     """Put the question to every place of these runs at once, once a root, and wait no longer than the deadline."""
     roots = by_root(refs)
     came: Queue[tuple[Place, T | BaseException]] = Queue()
@@ -59,7 +59,7 @@ def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) ->
     return found
 
 
-def at_once(items: Sequence[Item], work: Callable[[Item], T]) -> list[T | RlxError]:
+def in_parallel(items: Sequence[Item], work: Callable[[Item], T]) -> list[T | RlxError]:
     """Do the work for all items at the same time; what each returned, or the RlxError that it raised.
 
     Nobody who stops waiting has to wait for the rest, not even the end of rlx.
@@ -90,7 +90,7 @@ def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
 
 
 def _ask(
-    came: Queue[tuple[Place, T | BaseException]], question: Question[T], place: Place, root: str, ids: Sequence[str]
+    came: Queue[tuple[Place, T | BaseException]], question: Query[T], place: Place, root: str, ids: Sequence[str]
 ) -> None:
     try:
         came.put((place, question(place, root, ids)))
@@ -98,7 +98,7 @@ def _ask(
         came.put((place, problem))
 
 
-def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place], deadline_s: float) -> Asked[T]:
+def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place], deadline_s: float) -> QueryResult[T]:
     answers: list[T] = []
     failures: dict[Place, RlxError] = {}
     until = time.monotonic() + deadline_s + _MARGIN_S
@@ -106,7 +106,7 @@ def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place],
         try:
             place, found = came.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
-            return Asked(answers, _late(waiting, deadline_s) | failures)
+            return QueryResult(answers, _late(waiting, deadline_s) | failures)
         waiting.remove(place)
         if isinstance(found, RlxError):
             failures[place] = found
@@ -114,7 +114,7 @@ def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place],
             raise found
         else:
             answers.append(found)
-    return Asked(answers, failures)
+    return QueryResult(answers, failures)
 
 
 def _late(places: Iterable[Place], deadline_s: float) -> dict[Place, RlxError]:

@@ -16,8 +16,8 @@ from rlx.evidence import Evidence, Verdict, VerdictStatus
 from rlx.model import Place, RunState
 from rlx.runs import Observation, RunRef
 from rlx.runs.duration import clock_time, time_zone
-from rlx.runs.status.forecast import Estimate, sweeps, when_all_end
-from rlx.runs.status.overview import Overview
+from rlx.runs.status.forecast import TimeEstimate, estimate_end, sweeps
+from rlx.runs.status.snapshots import Snapshot
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs
@@ -27,7 +27,7 @@ HOUR = 3600.0
 ARMS = ("baseline", "aqn", "aqn-corrected", "correction")
 
 
-def run(arm: str, seed: int, state: RunState, *, host: str = "a3", steps: int = 0, **more: object) -> Overview:
+def run(arm: str, seed: int, state: RunState, *, host: str = "a3", steps: int = 0, **more: object) -> Snapshot:
     """A run as a look finds it: of those that go on or have ended, 20 steps are 2 hours."""
     started, ended = more.pop("started", None), more.pop("ended", None)
     seen = Observation(
@@ -42,24 +42,24 @@ def run(arm: str, seed: int, state: RunState, *, host: str = "a3", steps: int = 
     ref = RunRef(seen.run_id, "20261124-165144-0aa0", "sums", arm, seed, Place(host, f"me@{host}"), "~/rlx", 0.0)
     word = VerdictStatus(str(more.pop("verdict", "incomplete")))
     verdict = Verdict(word, (), f"{word}: because", "none")
-    return Overview(ref, seen, Evidence(), verdict, steps_done=steps, steps_total=20, **more)  # type: ignore[arg-type]
+    return Snapshot(ref, seen, Evidence(), verdict, steps_done=steps, steps_total=20, **more)  # type: ignore[arg-type]
 
 
-def at_work(arm: str, seed: int, steps: int, **more: object) -> Overview:
+def at_work(arm: str, seed: int, steps: int, **more: object) -> Snapshot:
     return run(
         arm, seed, RunState.RUNNING, steps=steps, started=360.0 * steps, seconds_left=360.0 * (20 - steps), **more
     )
 
 
-def ended(arm: str, seed: int, verdict: str = "valid", hours: float = 2, **more: object) -> Overview:
+def ended(arm: str, seed: int, verdict: str = "valid", hours: float = 2, **more: object) -> Snapshot:
     return run(arm, seed, RunState.FINISHED, steps=20, started=0.0, ended=hours * HOUR, verdict=verdict, **more)
 
 
-def waits(arm: str, seed: int, behind: int, **more: object) -> Overview:
+def waits(arm: str, seed: int, behind: int, **more: object) -> Snapshot:
     return run(arm, seed, RunState.QUEUED, behind=behind, detail=f"behind {behind} runs", **more)
 
 
-def drawn(rows: Sequence[Overview], width: int = 80, *, verbose: bool = False, as_grid: bool = True) -> list[str]:
+def drawn(rows: Sequence[Snapshot], width: int = 80, *, verbose: bool = False, as_grid: bool = True) -> list[str]:
     console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(tables(rows, verbose, {}, width, as_grid))
@@ -115,13 +115,13 @@ def test_what_cannot_end_well_is_said_below() -> None:
 
 def test_the_rest_takes_what_others_of_its_arm_take() -> None:
     """Of two devices the first is free in one hour, for aqn of seed 3, and the second half an hour later."""
-    assert when_all_end(SPREAD) == Estimate(3 * HOUR + HOUR / 2, 3 * HOUR + HOUR / 2)
-    assert when_all_end(SPREAD[:2]) is None
+    assert estimate_end(SPREAD) == TimeEstimate(3 * HOUR + HOUR / 2, 3 * HOUR + HOUR / 2)
+    assert estimate_end(SPREAD[:2]) is None
 
 
 def test_nothing_is_said_of_an_arm_that_nobody_has_seen(wording: SnapshotAssertion) -> None:
     rows = [at_work("baseline", 1, 10), waits("aqn", 1, 1)]
-    found = when_all_end(rows)
+    found = estimate_end(rows)
     assert found is not None and (found.seconds, found.at_least, len(found.why)) == (None, HOUR, 1)
     assert "aqn" in found.why[0] and found.why == wording
 
@@ -129,8 +129,8 @@ def test_nothing_is_said_of_an_arm_that_nobody_has_seen(wording: SnapshotAsserti
 def test_the_end_is_said_as_far_as_it_is_known(wording: SnapshotAssertion) -> None:
     now = time.time()
     named = {f"{clock_time(now + HOUR)} {time_zone()}": "time"}
-    assert settled(end_words(Estimate(HOUR, HOUR), now), named) == wording
-    assert settled(end_words(Estimate(None, HOUR, ("the reason",)), now), named) == wording
+    assert settled(end_words(TimeEstimate(HOUR, HOUR), now), named) == wording
+    assert settled(end_words(TimeEstimate(None, HOUR, ("the reason",)), now), named) == wording
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ def test_the_end_is_said_as_far_as_it_is_known(wording: SnapshotAssertion) -> No
         pytest.param([run("aqn", 2, RunState.STARTING, started=9.0)], "aqn", id="no-pace"),
     ],
 )
-def test_an_unknown_end_says_what_is_missing(rows: list[Overview], subject: str, wording: SnapshotAssertion) -> None:
-    found = when_all_end(rows)
+def test_an_unknown_end_says_what_is_missing(rows: list[Snapshot], subject: str, wording: SnapshotAssertion) -> None:
+    found = estimate_end(rows)
     assert found is not None and found.seconds is None
     assert any(subject in why for why in found.why) and found.why == wording
 
 
 def test_a_run_that_has_just_started_takes_as_long_as_the_others() -> None:
     rows = [ended("aqn", 1, hours=2), run("aqn", 2, RunState.STARTING, started=HOUR)]
-    assert when_all_end(rows) == Estimate(HOUR, 0.0)
+    assert estimate_end(rows) == TimeEstimate(HOUR, 0.0)
 
 
 def test_the_facts_are_in_json_too() -> None:

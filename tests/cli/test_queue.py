@@ -18,7 +18,7 @@ from rlx.hosts import local_site
 from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef
 from rlx.runs.duration import duration
-from rlx.runs.status.forecast import Estimate
+from rlx.runs.status.forecast import TimeEstimate
 from rlx.runs.status.host_queue import Holder, HostQueue, Waiter
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
@@ -128,7 +128,7 @@ def holder(name: str, *devices: int, left: float | None = None) -> Holder:
     return Holder(f"{name}-20261124-165144-ab12", "npu", devices, "ada", None, 0.0, False, left)
 
 
-def waiter(name: str, wanted: int | None, start_at: Estimate, *behind: str) -> Waiter:
+def waiter(name: str, wanted: int | None, start_at: TimeEstimate, *behind: str) -> Waiter:
     could = None if wanted is None else tuple(range(8))
     ids = tuple(f"{run}-20261124-165144-ab12" for run in behind)
     return Waiter(f"{name}-20261124-165144-ab12", "npu", wanted, could, "ada", None, 0.0, ids, start_at)
@@ -139,9 +139,9 @@ def test_what_is_known_of_the_start_is_said_and_no_more() -> None:
         "a3",
         held=(holder("gsm8k-baseline-s1", 0, 1, 2, 3, left=HOUR), holder("somebody-s1", 4)),
         waiting=(
-            waiter("gsm8k-aqn-s1", 4, Estimate(HOUR, HOUR), "gsm8k-baseline-s1"),
-            waiter("gsm8k-aqn-s2", 8, Estimate(None, HOUR), "gsm8k-baseline-s1", "somebody-s1", "gsm8k-aqn-s1"),
-            waiter("old-s1", None, Estimate(None)),
+            waiter("gsm8k-aqn-s1", 4, TimeEstimate(HOUR, HOUR), "gsm8k-baseline-s1"),
+            waiter("gsm8k-aqn-s2", 8, TimeEstimate(None, HOUR), "gsm8k-baseline-s1", "somebody-s1", "gsm8k-aqn-s1"),
+            waiter("old-s1", None, TimeEstimate(None)),
         ),
         now=2 * HOUR,
     )

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from rlx.hosts import locate, site_of
 from rlx.model import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
 from rlx.planning.preflight import checked
-from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look, stop
+from rlx.runs import Index, Observation, RunPaths, RunRef, launch, stop, take_snapshots
 from rlx.runs.control import Stopped
 from tests.rig import Client, Host
 from tests.runs.toys import is_over, says_up, toy_plan, until
@@ -72,7 +72,7 @@ class Laptop:
         return self._call(lambda: Index(self.home).workers([head]))
 
     def see(self, ref: RunRef) -> Observation:
-        return self._call(lambda: look(Index(self.home), [ref])[ref.run_id].observation)
+        return self._call(lambda: take_snapshots(Index(self.home), [ref])[ref.run_id].observation)
 
     def reaches(self, ref: RunRef, state: RunState) -> Observation:
         return patiently(lambda: seen if (seen := self.see(ref)).state is state else None, f"{ref.run_id} is {state}")

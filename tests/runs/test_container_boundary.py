@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.model import RunState, Site
-from rlx.runs import look_at_leases, stop
+from rlx.runs import query_leases, stop
 from tests.conftest import stop_runs_below
 from tests.devices import put_program
 from tests.engine import Engine
@@ -42,7 +42,7 @@ def test_what_the_container_writes_is_not_run_on_the_host(engine: Engine, site: 
     (first.run_dir / "go").touch()
     assert ended(first).state is RunState.FINISHED
     until(lambda: see(waiting).state.is_terminal, "it cannot run")
-    look_at_leases(site.place, site.leases)
+    query_leases(site.place, site.leases)
     stop(waiting, 0)
     assert not owned.exists()
     # Its devices are free again.

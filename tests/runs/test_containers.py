@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import RlxError
 from rlx.hosts import local_site, locate, user_file
 from rlx.model import LaunchPlan, RunState, Site
-from rlx.runs import Index, Observation, RunRef, look, look_at_leases, stop
+from rlx.runs import Index, Observation, RunRef, query_leases, stop, take_snapshots
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.engine import IMAGE, Engine
@@ -305,7 +305,7 @@ def test_a_daemon_that_hangs(engine: Engine, site: Site, wording: SnapshotAssert
     (waiting,) = start(toy_plan("true"))
     engine.freeze()
     try:
-        seen = look(Index(home()), [ref, waiting])
+        seen = take_snapshots(Index(home()), [ref, waiting])
         assert (seen[ref.run_id].state, seen[ref.run_id].observation.detail) == (RunState.STARTING, wording)
         assert seen[waiting.run_id].state is RunState.QUEUED
     finally:
@@ -359,7 +359,7 @@ def test_runs_that_lie_in_the_container(engine: Engine, tmp_path: Path) -> None:
     ref, queued = start(plan_in(site, f'echo "$DECLARED"\n{waits}'), plan_in(site, FOREVER, arm="other"))
     until(lambda: see(ref).leader_live, "the script runs")
     assert reaches(queued, RunState.QUEUED).queued_behind == 1
-    assert [lease.run_id for lease in look_at_leases(site.place, site.leases).held] == [ref.run_id]
+    assert [lease.run_id for lease in query_leases(site.place, site.leases).held] == [ref.run_id]
     engine.docker("exec", "trainer", "touch", f"{ref.remote_dir}/go")
     assert ended(ref).exit_code == 3
     assert "by-the-image" in engine.docker("exec", "trainer", "cat", f"{ref.remote_dir}/attempts/1/log")
@@ -391,7 +391,7 @@ def test_one_look_for_many_runs_of_many_containers(engine: Engine, site: Site, t
     engine.docker("kill", "other")
     # Its holder still has to see it.
     reaches(second, RunState.LOST)
-    seen = look(Index(home()), [first, second])
+    seen = take_snapshots(Index(home()), [first, second])
     assert seen[first.run_id].observation.leader_live
     assert seen[second.run_id].state is RunState.LOST
 

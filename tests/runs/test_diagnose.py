@@ -18,7 +18,7 @@ from rlx.api.diagnosing import diagnose
 from rlx.model import Expectations, LaunchPlan, NoiseSchedule, RunState
 from rlx.runs import Index, RunRef
 from rlx.runs.judging.diagnose_runs import diagnose_runs
-from rlx.runs.status.overview import overview
+from rlx.runs.status.judged_snapshots import judged_snapshots
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.loopback import Loopback, loopback
@@ -168,10 +168,10 @@ def age(ref: RunRef, seconds: float) -> None:
 
 def test_a_run_without_a_step_for_long_is_stalled() -> None:
     ref = stepping(FOREVER)
-    (row,) = overview(Index(home()), [ref])
+    (row,) = judged_snapshots(Index(home()), [ref])
     assert row.state is RunState.RUNNING
     age(ref, 1200)
-    (row,) = overview(Index(home()), [ref])
+    (row,) = judged_snapshots(Index(home()), [ref])
     assert row.state is RunState.STALLED and not row.state.is_terminal and "20 min" in row.observation.detail
     assert "stalled" in rlx("status").stdout
     (found,) = answer(ref.run_id)
@@ -182,7 +182,7 @@ def test_chatter_is_no_progress() -> None:
     ref = stepping("while :; do echo waiting; sleep 0.2; done")
     age(ref, 1200)
     until(lambda: log_of(ref).endswith("waiting\n"), "it goes on to write")
-    (row,) = overview(Index(home()), [ref])
+    (row,) = judged_snapshots(Index(home()), [ref])
     assert row.state is RunState.STALLED
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.model import RunState
-from rlx.runs import Index, RunRef, look
+from rlx.runs import Index, RunRef, take_snapshots
 from tests.runs.toys import (
     FOREVER,
     command_lines,
@@ -213,6 +213,6 @@ def test_a_run_that_was_removed_does_not_hide_the_others() -> None:
     first, second = start(toy_plan("true", arm="a"), toy_plan("true", arm="b"))
     ended(second)
     first.run_dir.rename(first.run_dir.with_name("elsewhere"))
-    seen = look(Index(home()), [first, second])
+    seen = take_snapshots(Index(home()), [first, second])
     assert seen[first.run_id].state is RunState.LOST and "gone" in seen[first.run_id].observation.detail
     assert seen[second.run_id].state is RunState.FINISHED

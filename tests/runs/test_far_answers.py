@@ -15,7 +15,7 @@ from rlx.evidence import JudgedRun
 from rlx.model import LOCAL
 from rlx.runs import Index, RunRef
 from rlx.runs.copies.answers import bring_summaries
-from rlx.runs.copies.mirror import Mirrored, kept
+from rlx.runs.copies.mirror import RunFiles, kept
 from rlx.runs.judging.judge_runs import judge_runs
 from tests.cli.support import rlx
 from tests.evidence import test_graded as edits
@@ -151,7 +151,7 @@ def test_a_host_that_cannot_say_costs_these_checks_alone(
     assert json.loads((home() / "mirror" / ref.run_id / "answers.json").read_text("utf-8"))["found"] is False
 
 
-def kept_now(index: Index, ref: RunRef) -> dict[str, Mirrored]:
+def kept_now(index: Index, ref: RunRef) -> dict[str, RunFiles]:
     return {run_id: replace(copy, problem=None) for run_id, copy in kept(index, [ref]).items()}
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rlx.model import DEFAULT_LEASES, RunState
-from rlx.runs import look_at_leases
+from rlx.runs import query_leases
 from tests.conftest import REPOSITORY
 from tests.rig import Host, Rig
 from tests.runs.laptop import GO, Laptop, go, patiently, run_folder, toy
@@ -65,7 +65,7 @@ def test_a_host_that_is_off_by_a_day(rig: Rig, host: Host, laptop: Laptop) -> No
     seen = laptop.see(ref)
     assert (seen.state, seen.leader_live) == (RunState.STARTING, True)
     assert seen.seconds_since_log is not None and seen.seconds_since_log < 600
-    leases = rig.client.call(lambda: look_at_leases(ref.place, DEFAULT_LEASES))
+    leases = rig.client.call(lambda: query_leases(ref.place, DEFAULT_LEASES))
     assert 0 <= leases.now - leases.held[0].since < 600 and 0 <= leases.now - leases.waiting[0].since < 600
     rows = laptop.rows("--all")
     assert list(rows) == ["other", "waiting", "main"], "the newest launch first, by this machine's clock"

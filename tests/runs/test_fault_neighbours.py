@@ -11,7 +11,7 @@ import pytest
 
 from rlx.errors import RlxError
 from rlx.model import LaunchPlan, RunState
-from rlx.runs import RunRef, look_at_leases
+from rlx.runs import RunRef, query_leases
 from tests.rig import Host, Rig
 from tests.runs.laptop import Laptop, patiently, toy
 
@@ -98,7 +98,7 @@ def test_who_locks_what_all_share_is_named(host: Host, ada: Laptop) -> None:
     with running(host, EVE, HOLD % f"{LEASES}/devices/cpu.0"):
         (waiting,) = ada.launch(plan(ada, "waiting"))
         ada.reaches(waiting, RunState.QUEUED)
-        (foreign,) = ada.client.call(lambda: look_at_leases(site.place, site.leases)).foreign
+        (foreign,) = ada.client.call(lambda: query_leases(site.place, site.leases)).foreign
         assert host.processes()[foreign.pid] == "flock"
     assert ada.ended(waiting).state is RunState.FINISHED
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.model import LaunchPlan, RunState
-from rlx.runs import Leases, RunRef, look_at_leases
+from rlx.runs import Leases, RunRef, query_leases
 from tests.rig import Container, Host, Rig
 from tests.runs.laptop import GO, Laptop, go, log, npu_toy, patiently, run_folder
 
@@ -41,7 +41,7 @@ def devices_of(host: Host, ref: RunRef) -> str:
 
 
 def leases(laptop: Laptop, ref: RunRef) -> Leases:
-    return laptop.client.call(lambda: look_at_leases(ref.place, "/var/tmp/rlx-leases"))
+    return laptop.client.call(lambda: query_leases(ref.place, "/var/tmp/rlx-leases"))
 
 
 def at_once(laptops: list[Laptop], plans: list[LaunchPlan]) -> list[RunRef]:

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.model import LaunchPlan, RunState
-from rlx.runs import RunRef, look_at_leases
+from rlx.runs import RunRef, query_leases
 from tests.rig import Host, Rig
 from tests.rig.docker import Container
 from tests.runs.laptop import Laptop, patiently, toy
@@ -75,7 +75,7 @@ def test_what_it_locks_is_told_with_its_process(host: Host, ada: Laptop, evil: C
     (waiting,) = ada.launch(plan(ada, "waiting"))
     ada.reaches(waiting, RunState.QUEUED)
     site = ada.site("ada@h1")
-    (foreign,) = ada.client.call(lambda: look_at_leases(site.place, site.leases)).foreign
+    (foreign,) = ada.client.call(lambda: query_leases(site.place, site.leases)).foreign
     assert host.processes()[foreign.pid] == "flock"
     evil.stop()
     assert ada.ended(waiting).state is RunState.FINISHED
@@ -107,7 +107,7 @@ def test_a_claim_in_her_name_holds_a_device_as_long_as_a_process_of_hers_lives(
         (waiting,) = ada.launch(plan(ada, "waiting"))
         ada.reaches(waiting, RunState.QUEUED)
         site = ada.site("ada@h1")
-        (lease,) = ada.client.call(lambda: look_at_leases(site.place, site.leases)).held
+        (lease,) = ada.client.call(lambda: query_leases(site.place, site.leases)).held
         assert (lease.user, lease.run_id) == ("ada", "forged")
         host.run("kill", str(pid))
         process.wait(timeout=30)

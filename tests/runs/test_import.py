@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import ExitCode, RlxError
 from rlx.runs import Index
-from rlx.runs.importing.foreign_runs import import_logs, unplanned
+from rlx.runs.importing.foreign_runs import import_logs, plan_without_recipe
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.wording import settled
@@ -315,7 +315,7 @@ def test_any_file_is_imported_whole_or_refused(data: list[bytes], tmp_path: Path
     log.write_bytes(b"".join(data))
     shutil.rmtree(tmp_path / "home", ignore_errors=True)
     try:
-        taken = import_logs(Index(tmp_path / "home"), [log], unplanned("any", "main", 1, "verl"))
+        taken = import_logs(Index(tmp_path / "home"), [log], plan_without_recipe("any", "main", 1, "verl"))
     except RlxError as refused:
         assert refused.hint
         return

@@ -17,7 +17,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.model import LaunchPlan, PlannedFile, RunState
 from rlx.planning.preflight import checked
-from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, look, resolve
+from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, resolve, take_snapshots
 from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 
 LAUNCH = """
@@ -80,7 +80,7 @@ def test_a_killed_launch_is_told_truthfully_and_completed_by_the_same_launch(mil
     arrived = Index(home()).runs()
     assert sorted(ref.run_id for ref in arrived) == [name for name in folders if not name.startswith(".")]
     assert not [name for name in folders if name.startswith(".")], "an unfinished shipment was left"
-    for seen in look(Index(home()), arrived).values():
+    for seen in take_snapshots(Index(home()), arrived).values():
         assert seen.state in (RunState.STARTING, RunState.QUEUED), seen
     if is_resolved():
         go.touch()

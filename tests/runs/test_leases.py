@@ -18,7 +18,7 @@ from rlx.cli.text.queue_text import lease_lines
 from rlx.errors import RlxError, UsageError
 from rlx.hosts import local_site
 from rlx.model import LOCAL, LaunchPlan, RunState, Site
-from rlx.runs import Leases, RunRef, launch, look_at_leases, stop
+from rlx.runs import Leases, RunRef, launch, query_leases, stop
 from tests.conftest import CASES, stop_runs_below
 from tests.devices import machine_with, put_program
 from tests.engine import Engine
@@ -61,7 +61,7 @@ def devices_of(ref: RunRef) -> str:
 
 
 def leases() -> Leases:
-    return look_at_leases(LOCAL, os.environ["RLX_LEASES"])
+    return query_leases(LOCAL, os.environ["RLX_LEASES"])
 
 
 def go(ref: RunRef) -> None:

@@ -8,9 +8,9 @@ import time
 import pytest
 
 from rlx.model import RunState
-from rlx.runs import Files, Index, RunRef, look
+from rlx.runs import Files, Index, RunRef, take_snapshots
 from rlx.runs.judging.judge_runs import judge_runs
-from rlx.runs.status.overview import overview
+from rlx.runs.status.judged_snapshots import judged_snapshots
 from tests.runs.toys import FOREVER, home, log_of, start_one, until
 
 STEPS = 'for step in 1 2 3 4; do echo "step:$step - timing_s/step:0.5"; done\n'
@@ -26,8 +26,8 @@ def stepping() -> RunRef:
 def states_of(ref: RunRef) -> list[RunState]:
     """The state of a run as each way of looking tells it."""
     index = Index(home())
-    looks = [look(index, [ref], files)[ref.run_id].state for files in Files]
-    return [*looks, overview(index, [ref])[0].state, judge_runs(index, [ref])[0].state]
+    looks = [take_snapshots(index, [ref], files)[ref.run_id].state for files in Files]
+    return [*looks, judged_snapshots(index, [ref])[0].state, judge_runs(index, [ref])[0].state]
 
 
 def test_a_live_run_with_steps_on_its_console_only_is_running_to_all_who_ask() -> None:
@@ -44,5 +44,5 @@ def test_a_live_run_without_a_step_for_long_is_stalled_to_all_who_ask() -> None:
 def test_a_run_whose_manifest_is_gone_still_has_a_state(files: Files) -> None:
     ref = stepping()
     (ref.run_dir / "manifest.json").unlink()
-    sight = look(Index(home()), [ref], files)[ref.run_id]
+    sight = take_snapshots(Index(home()), [ref], files)[ref.run_id]
     assert sight.manifest is None and sight.state is RunState.RUNNING

@@ -12,7 +12,7 @@ import pytest
 
 from rlx.errors import RlxError
 from rlx.model import RunState, Site
-from rlx.runs import Index, RunRef, look_at_leases, stop
+from rlx.runs import Index, RunRef, query_leases, stop
 from tests.cli.support import rlx
 from tests.conftest import stop_runs_below
 from tests.engine import Engine
@@ -89,7 +89,7 @@ def test_a_container_that_only_a_file_names_is_not_entered(site: Site, other: st
         stop(ref, 0)
     for arguments in (("status", "--all"), ("status", "-v"), ("logs", "main")):
         rlx(*arguments)
-    look_at_leases(site.place, site.leases)
+    query_leases(site.place, site.leases)
     assert not (tmp_path / "victim/owned").exists()
     (ref.run_dir / "container").write_text(before, encoding="utf-8")
     assert see(ref).leader_live

@@ -23,9 +23,9 @@ from rlx.evidence import VerdictStatus
 from rlx.hosts.node_plans import as_nodes
 from rlx.model import Cluster, LaunchPlan, Place, RunState, Severity, Site
 from rlx.planning.preflight import checked
-from rlx.runs import Index, Observation, RunRef, launch, look, resolve
+from rlx.runs import Index, Observation, RunRef, launch, resolve, take_snapshots
 from rlx.runs.judging.judge_runs import judge_runs
-from rlx.runs.status.overview import overview
+from rlx.runs.status.judged_snapshots import judged_snapshots
 from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.cli.support import trust_project
 from tests.rig import Host, Rig
@@ -56,7 +56,7 @@ class Pair:
         return self.call(lambda _: launch([checked(plan) for plan in plans], {}, home()).runs)
 
     def see(self, ref: RunRef) -> Observation:
-        return self.call(lambda index: look(index, [ref])[ref.run_id].observation)
+        return self.call(lambda index: take_snapshots(index, [ref])[ref.run_id].observation)
 
     def worker(self, head: RunRef) -> RunRef:
         (worker,) = self.call(lambda index: index.workers([head]))
@@ -177,7 +177,7 @@ def test_the_verdict_is_of_the_noise_on_all_nodes(pair: Pair) -> None:
     (head,) = pair.launch(pair.plan(writes_noise(0, 1, 2), worker=writes_noise(1, 1)))
     pair.ended(head)
     pair.ended(pair.worker(head))
-    (row,) = pair.call(lambda index: overview(index, [head]))
+    (row,) = pair.call(lambda index: judged_snapshots(index, [head]))
     assert sorted((event.step or 0, event.replica) for event in row.evidence.noise) == [(1, 0), (1, 1), (2, 0)]
     (judged,) = pair.call(lambda index: judge_runs(index, [head]))
     assert judged.evidence.noise == row.evidence.noise
@@ -201,10 +201,10 @@ def test_without_the_records_of_a_node_nothing_is_concluded(pair: Pair) -> None:
     (head,) = pair.launch(pair.plan(writes_noise(0, 1), worker=FOREVER))
     pair.ended(head)
     # Its records are here, and are all that there will be: what it does after its head has ended is nobody's result.
-    (row,) = pair.call(lambda index: overview(index, [head]))
+    (row,) = pair.call(lambda index: judged_snapshots(index, [head]))
     assert "node 1" not in row.verdict.sentence
     pair.h2.cut()
-    (row,) = pair.call(lambda index: overview(index, [head]))
+    (row,) = pair.call(lambda index: judged_snapshots(index, [head]))
     assert row.verdict.status is VerdictStatus.UNVERIFIED and "node 1 on h2" in row.verdict.sentence
     pair.h2.heal()
     pair.rig.client.rlx("stop", head.run_id, "--grace", "0")

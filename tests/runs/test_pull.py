@@ -22,7 +22,7 @@ from rlx.errors import ExitCode
 from rlx.hosts.host_errors import HostError
 from rlx.model import LOCAL
 from rlx.runs import RunRef
-from rlx.runs.copies.pull import Outcome, Pulled, pull
+from rlx.runs.copies.pull import Pulled, PullOutcome, pull
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.another_user import commands_as_nobody
@@ -56,7 +56,7 @@ def far(loopback: Loopback) -> RunRef:  # noqa: F811
     return ref
 
 
-def outcomes(results: list[Pulled]) -> dict[str, Outcome]:
+def outcomes(results: list[Pulled]) -> dict[str, PullOutcome]:
     return {result.path: result.outcome for result in results}
 
 
@@ -66,7 +66,7 @@ def assert_same(ref: RunRef, folder: Path, path: str) -> None:
 
 def test_files_come_as_they_are(far: RunRef, tmp_path: Path) -> None:
     results = pull(far, tmp_path / "here")
-    assert outcomes(results) == dict.fromkeys(EVIDENCE, Outcome.COPIED)
+    assert outcomes(results) == dict.fromkeys(EVIDENCE, PullOutcome.COPIED)
     for result in results:
         assert_same(far, tmp_path / "here", result.path)
         assert result.sha256 == hashlib.sha256((far.run_dir / result.path).read_bytes()).hexdigest()
@@ -85,7 +85,7 @@ def test_checkpoints_come_when_they_are_wanted(far: RunRef, tmp_path: Path) -> N
 
 def test_a_run_of_this_machine_can_be_pulled(far: RunRef, tmp_path: Path) -> None:
     near = replace(far, place=LOCAL)
-    assert outcomes(pull(near, tmp_path)) == dict.fromkeys(EVIDENCE, Outcome.COPIED)
+    assert outcomes(pull(near, tmp_path)) == dict.fromkeys(EVIDENCE, PullOutcome.COPIED)
 
 
 def test_again_brings_only_what_is_new(far: RunRef, tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ def test_again_brings_only_what_is_new(far: RunRef, tmp_path: Path) -> None:
     before = (tmp_path / "attempts/1/metrics.jsonl").stat()
     told: list[tuple[int, int]] = []
     results = outcomes(pull(far, tmp_path, narrate=lambda done, total: told.append((done, total))))
-    assert results.pop("attempts/1/log") is Outcome.COPIED
-    assert set(results.values()) == {Outcome.PRESENT}
+    assert results.pop("attempts/1/log") is PullOutcome.COPIED
+    assert set(results.values()) == {PullOutcome.PRESENT}
     assert told[-1] == (5, 5)
     assert_same(far, tmp_path, "attempts/1/log")
     assert (tmp_path / "attempts/1/metrics.jsonl").stat().st_ino == before.st_ino
@@ -107,8 +107,8 @@ def test_another_file_of_that_name_is_left_alone(far: RunRef, tmp_path: Path, co
     (tmp_path / "attempts/1").mkdir(parents=True)
     (tmp_path / "attempts/1/log").write_bytes(content)
     results = outcomes(pull(far, tmp_path))
-    assert results.pop("attempts/1/log") is Outcome.FOREIGN
-    assert set(results.values()) == {Outcome.COPIED}
+    assert results.pop("attempts/1/log") is PullOutcome.FOREIGN
+    assert set(results.values()) == {PullOutcome.COPIED}
     assert (tmp_path / "attempts/1/log").read_bytes() == content
     assert not list(tmp_path.rglob("*.part"))
 
@@ -131,7 +131,7 @@ def test_a_part_that_is_not_the_beginning_is_thrown_away(far: RunRef, tmp_path: 
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * size)
     results = outcomes(pull(far, tmp_path, checkpoints=True))
-    assert results["checkpoints/global_step_1/weights"] is Outcome.COPIED
+    assert results["checkpoints/global_step_1/weights"] is PullOutcome.COPIED
     assert_same(far, tmp_path, "checkpoints/global_step_1/weights")
 
 
@@ -175,9 +175,9 @@ def test_a_file_that_changes_under_the_hands_spoils_no_other(far: RunRef, restle
     for number in range(5):
         results = outcomes(pull(far, tmp_path / str(number)))
         log = results.pop("attempts/1/log")
-        assert set(results.values()) == {Outcome.COPIED}
-        assert log in (Outcome.COPIED, Outcome.DIFFERS)
-        assert (tmp_path / str(number) / "attempts/1/log").exists() is (log is Outcome.COPIED)
+        assert set(results.values()) == {PullOutcome.COPIED}
+        assert log in (PullOutcome.COPIED, PullOutcome.DIFFERS)
+        assert (tmp_path / str(number) / "attempts/1/log").exists() is (log is PullOutcome.COPIED)
 
 
 def test_many_files_come_in_a_few_calls(far: RunRef, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_many_files_come_in_a_few_calls(far: RunRef, tmp_path: Path) -> None:
     for number, name in enumerate(names):
         (far.run_dir / name).write_text("answer\n" * number, encoding="utf-8")
     results = outcomes(pull(far, tmp_path))
-    assert results == dict.fromkeys([*EVIDENCE, *names], Outcome.COPIED)
+    assert results == dict.fromkeys([*EVIDENCE, *names], PullOutcome.COPIED)
     for name in names:
         assert_same(far, tmp_path, name)
 
@@ -205,10 +205,10 @@ def pull_as_nobody(root: Path, tmp_path: Path) -> None:
     (attempt / "log").chmod(0o600)
     (attempt / "validation").chmod(0o700)
     assert outcomes(pull(ref, tmp_path)) == {
-        "manifest.json": Outcome.COPIED,
-        "attempts/1/metrics.jsonl": Outcome.COPIED,
-        "attempts/1/log": Outcome.DENIED,
-        "attempts/1/validation": Outcome.DENIED,
+        "manifest.json": PullOutcome.COPIED,
+        "attempts/1/metrics.jsonl": PullOutcome.COPIED,
+        "attempts/1/log": PullOutcome.DENIED,
+        "attempts/1/validation": PullOutcome.DENIED,
     }
 
 

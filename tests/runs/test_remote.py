@@ -17,10 +17,10 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import RlxError
 from rlx.hosts.host_errors import HostError, Unreachable
 from rlx.model import Place, RunState
-from rlx.runs import Index, RunRef, launch, look, stop_runs
+from rlx.runs import Index, RunRef, launch, stop_runs, take_snapshots
 from rlx.runs.index.resolve import current_runs
 from rlx.runs.logs import LONGEST, LogQuery, follow_log, read_log
-from rlx.runs.queries import ask
+from rlx.runs.queries import query_places
 from tests.devices import put_program
 from tests.loopback import Loopback, loopback
 from tests.runs.far import Far, far
@@ -39,7 +39,7 @@ def test_a_second_laptop_sees_the_same_runs(far: Far, tmp_path: Path) -> None:
     assert other.runs() == ()
     other.rebuild(far.site)
     assert other.runs() == refs
-    assert [seen.state for seen in look(other, refs).values()] == [RunState.FINISHED, RunState.FAILED]
+    assert [seen.state for seen in take_snapshots(other, refs).values()] == [RunState.FINISHED, RunState.FAILED]
 
 
 def test_a_rebuild_learns_where_the_host_is_now(far: Far) -> None:
@@ -59,14 +59,14 @@ def test_a_dead_host_costs_only_its_own_line(far: Far) -> None:
     here = start_one(FOREVER)
     index, refs = Index(home()), (finished, here, going)
     far.go_down()
-    seen = look(index, refs)
+    seen = take_snapshots(index, refs)
     assert [seen[ref.run_id].state for ref in refs] == [RunState.FINISHED, RunState.STARTING, RunState.UNREACHABLE]
     told = seen[going.run_id].observation
     assert told.last_known is RunState.STARTING and not told.state.is_terminal
     assert "starting" in told.detail and "onnection refused" in told.detail
     assert finished.run_id in index.ended()
     # Since when stays, whoever looks, and however often.
-    again = look(Index(home()), refs)[going.run_id].observation
+    again = take_snapshots(Index(home()), refs)[going.run_id].observation
     assert again.unreachable_since == told.unreachable_since
     far.loopback.start()
     assert see(going).state is RunState.STARTING
@@ -77,7 +77,7 @@ def test_a_run_that_was_never_seen_is_unreachable_and_not_lost(far: Far, tmp_pat
     (ref,) = start(far.plan("true"))
     ended(ref)
     far.go_down()
-    seen = look(Index(tmp_path / "new"), [ref])[ref.run_id].observation
+    seen = take_snapshots(Index(tmp_path / "new"), [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, None)
     assert "onnection refused" in seen.detail and "finished" not in seen.detail
 
@@ -91,7 +91,7 @@ def test_a_run_that_could_not_be_found_is_unreachable_once_its_host_is(far: Far)
     away = far.runs.rename(far.runs.with_name("away"))
     assert see(ref).state is RunState.LOST
     far.go_down()
-    seen = look(index, [ref])[ref.run_id].observation
+    seen = take_snapshots(index, [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, RunState.LOST)
     away.rename(far.runs)
     far.loopback.start()
@@ -128,7 +128,7 @@ def test_an_answer_that_never_comes_does_not_hold_up_the_others(far: Far) -> Non
             forever.wait(60)
         return place.host
 
-    asked = ask([near, slow], question, deadline_s=5)
+    asked = query_places([near, slow], question, deadline_s=5)
     forever.set()
     assert asked.answers == ["local"]
     assert isinstance(asked.failures[slow.place], HostError)
@@ -141,12 +141,12 @@ def test_stop_reaches_the_others_and_says_what_it_did_not_reach(far: Far) -> Non
     here = start_one(FOREVER)
     far.go_down()
     refs = (away, here)
-    result = stop_runs(refs, look(Index(home()), refs), grace_s=2)
+    result = stop_runs(refs, take_snapshots(Index(home()), refs), grace_s=2)
     assert list(result.stopped) == [here.run_id] and list(result.failures) == [away.run_id]
     assert isinstance(result.failures[away.run_id], Unreachable)
     assert marked_processes(away.run_id)
     far.loopback.start()
-    assert list(stop_runs([away], look(Index(home()), [away]), grace_s=2).stopped) == [away.run_id]
+    assert list(stop_runs([away], take_snapshots(Index(home()), [away]), grace_s=2).stopped) == [away.run_id]
     assert not marked_processes(away.run_id)
 
 

@@ -13,11 +13,11 @@ from rlx.cli.compare import compare
 from rlx.errors import ExitCode, RlxError
 from rlx.evidence import VerdictStatus
 from rlx.model import LOCAL, RunState
-from rlx.runs import Index, RunRef, look
+from rlx.runs import Index, RunRef, take_snapshots
 from rlx.runs.copies import mirror, mirror_wire
 from rlx.runs.copies.mirror import refresh
 from rlx.runs.judging.judge_runs import judge_runs
-from rlx.runs.status.overview import overview
+from rlx.runs.status.judged_snapshots import judged_snapshots
 from tests.cli.support import rlx
 from tests.loopback import Loopback, loopback  # noqa: F401 - the fixture
 from tests.runs.toys import FOREVER, ended, home, start, toy_plan, until
@@ -61,7 +61,7 @@ def test_a_far_run_is_judged_as_a_near_one_would_be(loopback: Loopback) -> None:
 def test_overview_shows_a_far_run(loopback: Loopback) -> None:  # noqa: F811
     (ref,) = start_far(loopback, STEPS, "main")
     ended(ref)
-    (row,) = overview(Index(home()), [ref])
+    (row,) = judged_snapshots(Index(home()), [ref])
     assert (row.state, row.steps_done, row.validation, row.as_of) == (RunState.FINISHED, 3, (3, 0.25), None)
     assert set(row.submitted_by) == {"user", "machine", "rlx"}
 
@@ -81,7 +81,10 @@ def test_of_a_run_that_was_not_over_a_silent_host_is_asked_in_vain(loopback: Loo
     (ref,) = start_far(loopback, f"{STEPS}{FOREVER}", "main")
     index = Index(home())
     until(
-        lambda: overview(index, [ref])[0].steps_done == 3 and "step:3" in copied_log(ref).read_text(encoding="utf-8"),
+        lambda: (
+            judged_snapshots(index, [ref])[0].steps_done == 3
+            and "step:3" in copied_log(ref).read_text(encoding="utf-8")
+        ),
         "three steps",
     )
     unplug(loopback)
@@ -96,9 +99,9 @@ def test_of_a_run_that_was_not_over_a_silent_host_is_asked_in_vain(loopback: Loo
 def test_overview_of_a_silent_host_shows_what_was_known(loopback: Loopback) -> None:  # noqa: F811
     (ref,) = start_far(loopback, f"{STEPS}{FOREVER}", "main")
     index = Index(home())
-    before = until(lambda: row if (row := overview(index, [ref])[0]).steps_done == 3 else None, "three steps")
+    before = until(lambda: row if (row := judged_snapshots(index, [ref])[0]).steps_done == 3 else None, "three steps")
     unplug(loopback)
-    (row,) = overview(index, [ref])
+    (row,) = judged_snapshots(index, [ref])
     assert row.state is RunState.UNREACHABLE
     assert row.as_of is not None
     assert (row.steps_done, row.validation, row.evidence) == (3, (3, 0.25), before.evidence)
@@ -108,11 +111,11 @@ def test_overview_of_a_silent_host_shows_what_was_known(loopback: Loopback) -> N
 def test_an_end_that_was_seen_but_not_copied_convicts_nobody(loopback: Loopback, wording: SnapshotAssertion) -> None:  # noqa: F811
     (ref,) = start_far(loopback, f"{STEPS}until [ -e go ]; do sleep 0.1; done\n", "main")
     index = Index(home())
-    until(lambda: overview(index, [ref])[0].steps_done == 3, "three steps")
+    until(lambda: judged_snapshots(index, [ref])[0].steps_done == 3, "three steps")
     (ref.run_dir / "go").touch()
     ended(ref)
     unplug(loopback)
-    (row,) = overview(index, [ref])
+    (row,) = judged_snapshots(index, [ref])
     assert row.state is RunState.FINISHED
     assert row.verdict.status is VerdictStatus.UNVERIFIED
     assert row.verdict.sentence == wording
@@ -127,10 +130,10 @@ def test_while_a_log_is_copied_nothing_is_concluded(
     monkeypatch.setattr(mirror_wire, "_READ_BYTES", (10 << 20) + 4096)
     monkeypatch.setattr(mirror, "_PATIENCE_S", -1.0)
     index = Index(home())
-    verdict = overview(index, [ref])[0].verdict
+    verdict = judged_snapshots(index, [ref])[0].verdict
     assert verdict.status is VerdictStatus.UNVERIFIED
     assert "attempts/1/log" in verdict.sentence and "10 of 29 MB" in verdict.sentence
-    assert "20 of 29 MB" in overview(index, [ref])[0].verdict.sentence
+    assert "20 of 29 MB" in judged_snapshots(index, [ref])[0].verdict.sentence
     (judged,) = judge_runs(index, [ref])
     assert "of 29 MB" not in judged.verdict.sentence
     assert judged.evidence.last_step == 3
@@ -142,14 +145,14 @@ def test_an_end_that_was_seen_outlives_the_run_directory(loopback: Loopback, wor
     whole, half = start_far(loopback, script, "whole", "half")
     index = Index(home())
     for ref in (whole, half):
-        until(lambda ref=ref: overview(index, [ref])[0].steps_done == 3, "three steps")
+        until(lambda ref=ref: judged_snapshots(index, [ref])[0].steps_done == 3, "three steps")
         (ref.run_dir / "go").touch()
         ended(ref)
     (before,) = judge_runs(index, [whole])
     runs = half.run_dir.parent
     runs.rename(runs.with_name("elsewhere"))
     assert judge_runs(index, [whole]) == [before]
-    rows = overview(index, [whole, half])
+    rows = judged_snapshots(index, [whole, half])
     assert [row.state for row in rows] == [RunState.FINISHED, RunState.FINISHED]
     assert rows[0].observation.detail == wording
     assert rows[1].verdict.status is VerdictStatus.UNVERIFIED and rows[1].verdict.sentence == wording
@@ -180,8 +183,8 @@ def test_a_far_run_that_logs_to_its_console_only_was_last_known_running(loopback
         loopback, 'for step in 1 2 3; do echo "step:$step - timing_s/step:0.5"; done\n' + FOREVER, "main"
     )
     index = Index(home())
-    until(lambda: overview(index, [ref])[0].steps_done == 3, "three steps")
+    until(lambda: judged_snapshots(index, [ref])[0].steps_done == 3, "three steps")
     assert {run.state for run in judge_runs(index, [ref])} == {RunState.RUNNING}
     unplug(loopback)
-    seen = look(index, [ref])[ref.run_id].observation
+    seen = take_snapshots(index, [ref])[ref.run_id].observation
     assert (seen.state, seen.last_known) == (RunState.UNREACHABLE, RunState.RUNNING)

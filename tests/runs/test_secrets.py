@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rlx.cli.frame.secret_values import secret_values
 from rlx.errors import UsageError
 from rlx.model import RunState
-from rlx.runs import Index, look, stop
+from rlx.runs import Index, stop, take_snapshots
 from rlx.runs.launching.shipment import env_file
 from tests.runs.toys import FOREVER, ended, home, log_of, marked_processes, reaches, start, toy_plan, until
 
@@ -78,7 +78,7 @@ def test_a_secret_is_only_in_the_file_of_a_run_that_waits() -> None:
     assert files_with_the_secret() == [waiting.run_dir / "env"]
     assert (waiting.run_dir / "env").stat().st_mode & 0o777 == 0o600
     assert waiting.run_dir.stat().st_mode & 0o777 == 0o700
-    assert SECRET not in str(look(Index(home()), [running, waiting]))
+    assert SECRET not in str(take_snapshots(Index(home()), [running, waiting]))
     environments = [content(Path(f"/proc/{pid}/environ")) for pid in marked_processes(running.run_id)]
     holding = [one for one in environments if f"TOKEN={SECRET}".encode() in one.split(b"\0")]
     assert holding and not any(b"not asked for" in one for one in environments)

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.model import LOCAL, RunState
 from rlx.runs import RunRef
-from rlx.runs.queries import Asked
+from rlx.runs.queries import QueryResult
 from rlx.runs.status.host_report import derive_state, parse_report
 from rlx.runs.status.observation import observe
 from tests.runs.toys import Index, home
@@ -48,7 +48,7 @@ DONE = squeue("COMPLETED|None|990|n1")
 def seen(text: str) -> tuple[RunState, str]:
     facts = parse_report(text)
     ref = RunRef(ID, "launch", "toy", "main", 1, LOCAL, "/root", 980.0)
-    found = observe(Index(home()), [ref], Asked((facts,), {}))[ID]
+    found = observe(Index(home()), [ref], QueryResult((facts,), {}))[ID]
     assert found.state is derive_state(facts[ID])
     return found.state, found.detail
 

@@ -11,13 +11,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.model import LOCAL, RunState
-from rlx.runs import Facts, derive_state, supervisor
+from rlx.runs import RunFacts, derive_state, supervisor
 from rlx.runs.status.host_report import Exit, Life, parse_report
 from tests.devices import put_program
 from tests.runs.toys import ended, see, start, state_file, toy_plan
 
 FINISHED = RunState.FINISHED
-SHIPPED = Facts(
+SHIPPED = RunFacts(
     run_id="toy",
     now=1000.0,
     attempt=1,
@@ -68,7 +68,7 @@ GONE = replace(STARTED, holder=Life.DEAD, supervisor=Life.DEAD, leader=Life.DEAD
         (replace(GONE, node="n3", exit=Exit(0, "leader", 990.0)), RunState.FINISHED),
     ],
 )
-def test_what_the_facts_mean(facts: Facts, state: RunState) -> None:
+def test_what_the_facts_mean(facts: RunFacts, state: RunState) -> None:
     assert derive_state(facts) is state
 
 

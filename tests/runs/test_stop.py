@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.model import LOCAL, RunState
-from rlx.runs import Index, RunPaths, look, look_at_leases, stop, stop_runs
+from rlx.runs import Index, RunPaths, query_leases, stop, stop_runs, take_snapshots
 from tests.command import run_rlx
 from tests.runs.toys import (
     FOREVER,
@@ -100,7 +100,7 @@ def test_a_waiting_run_never_starts() -> None:
 def test_stopping_all_does_not_start_the_one_that_waits() -> None:
     refs = start(*(toy_plan(f"echo up\n{FOREVER}", arm=arm) for arm in "abc"))
     until(lambda: "up" in log_of(refs[0]), "the first runs")
-    results = tuple(stop_runs(refs, look(Index(home()), refs), grace_s=5).stopped.values())
+    results = tuple(stop_runs(refs, take_snapshots(Index(home()), refs), grace_s=5).stopped.values())
     assert [result.run_id for result in results] == [ref.run_id for ref in refs]
     assert [see(ref).state for ref in refs] == [RunState.STOPPED] * 3
     assert [see(ref).started_epoch is None for ref in refs] == [False, True, True]
@@ -170,7 +170,7 @@ def test_a_run_whose_folder_was_removed_is_found_by_its_mark(wording: SnapshotAs
     result = stop(ref, grace_s=1)
     assert result.ended and not result.left
     until(lambda: not marked_processes(ref.run_id), "all of it is gone")
-    until(lambda: not look_at_leases(LOCAL, os.environ["RLX_LEASES"]).held, "its device is free")
+    until(lambda: not query_leases(LOCAL, os.environ["RLX_LEASES"]).held, "its device is free")
     assert see(ref).state is RunState.LOST
     with pytest.raises(RlxError, match=re.escape(str(ref.run_dir))):
         stop(ref, grace_s=1)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rlx.model import LOCAL, LaunchPlan, RunState
 from rlx.resources import payload_folder
-from rlx.runs import Launched, RunRef, launch, look_at_leases, supervisor
-from rlx.runs.launching.launch import Part, deliver
+from rlx.runs import Launched, RunRef, launch, query_leases, supervisor
+from rlx.runs.launching.launch import Part, send_part
 from rlx.runs.launching.shipment import Shipped, block_name, pack
 from tests.runs.toys import ended, holder_pid, home, is_running, reaches, start_one, toy_plan, until
 
@@ -41,7 +41,7 @@ def begun() -> list[str]:
 
 
 def waiting() -> set[str]:
-    return {ticket.run_id for ticket in look_at_leases(LOCAL, os.environ["RLX_LEASES"]).waiting}
+    return {ticket.run_id for ticket in query_leases(LOCAL, os.environ["RLX_LEASES"]).waiting}
 
 
 def let_go(ref: RunRef) -> None:
@@ -92,7 +92,7 @@ def deliver_again(block: Launched, moves: int) -> list[str]:
     name = block_name(block.launch_id, 2, moves)
     pairs = zip(block_plans(), block, strict=True)
     runs = tuple(Shipped(plan, ref, position, name) for position, (plan, ref) in enumerate(pairs))
-    return deliver(Part(runs), block.launch_id, pack(runs, {})).out.decode().splitlines()
+    return send_part(Part(runs), block.launch_id, pack(runs, {})).out.decode().splitlines()
 
 
 def test_a_holder_that_nobody_ended_sees_that_its_block_is_gone() -> None:

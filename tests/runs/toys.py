@@ -11,7 +11,7 @@ from typing import TypeVar
 from rlx.hosts import local_site
 from rlx.model import Expectations, LaunchPlan, PlannedFile, RunState
 from rlx.planning.preflight import checked
-from rlx.runs import Index, Observation, RunPaths, RunRef, launch, look
+from rlx.runs import Index, Observation, RunPaths, RunRef, launch, take_snapshots
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ def until(condition: Callable[[], T], what: str, seconds: float = 60.0) -> T:
 
 
 def see(ref: RunRef) -> Observation:
-    return look(Index(home()), [ref])[ref.run_id].observation
+    return take_snapshots(Index(home()), [ref])[ref.run_id].observation
 
 
 def ended(ref: RunRef) -> Observation:

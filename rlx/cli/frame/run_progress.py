@@ -17,7 +17,7 @@ from rlx.table import marked
 
 if TYPE_CHECKING:
     from rlx.runs import RunRef
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _QUIET_SECONDS = 15.0
 _MOST_NAMED = 4
@@ -43,11 +43,11 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
         raise typer.Exit(code)
 
 
-def _narrator() -> Callable[[Sequence[Overview]], None]:
+def _narrator() -> Callable[[Sequence[Snapshot]], None]:
     """Narrate what changed between two queries."""
-    seen: dict[str, Overview] = {}
+    seen: dict[str, Snapshot] = {}
 
-    def narrate_changes(rows: Sequence[Overview]) -> None:
+    def narrate_changes(rows: Sequence[Snapshot]) -> None:
         for row in rows:
             for line in changes(seen.get(row.ref.run_id), row):
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")
@@ -56,7 +56,7 @@ def _narrator() -> Callable[[Sequence[Overview]], None]:
     return narrate_changes
 
 
-def changes(before: Overview | None, row: Overview) -> list[str]:
+def changes(before: Snapshot | None, row: Snapshot) -> list[str]:
     """Word what is new about a run since the last look: a new state, new steps with their validations, the verdict."""
     lines = []
     state = row.state
@@ -72,13 +72,13 @@ def changes(before: Overview | None, row: Overview) -> list[str]:
     return lines
 
 
-def _new_steps(before: Overview | None, row: Overview) -> list[str]:
+def _new_steps(before: Snapshot | None, row: Snapshot) -> list[str]:
     known = before.evidence.metrics if before else {}
     metrics = row.evidence.metrics
     return [_step_text(row, step) for step in sorted(metrics) if metrics[step] and not known.get(step)]
 
 
-def _step_text(row: Overview, step: int) -> str:
+def _step_text(row: Snapshot, step: int) -> str:
     from rlx.evidence.log_grammar import Role
     from rlx.evidence.metrics import metric_of
 
@@ -94,14 +94,14 @@ def _step_text(row: Overview, step: int) -> str:
     return "  ".join(parts)
 
 
-def _line(row: Overview, text: str) -> str:
+def _line(row: Snapshot, text: str) -> str:
     return f"{row.ref.arm:<10} {text}"
 
 
-def each_of(*hearers: Callable[[Sequence[Overview]], None]) -> Callable[[Sequence[Overview]], None]:
+def each_of(*hearers: Callable[[Sequence[Snapshot]], None]) -> Callable[[Sequence[Snapshot]], None]:
     """Let several hear of each look."""
 
-    def hear(rows: Sequence[Overview]) -> None:
+    def hear(rows: Sequence[Snapshot]) -> None:
         for hearer in hearers:
             hearer(rows)
 
@@ -109,7 +109,7 @@ def each_of(*hearers: Callable[[Sequence[Overview]], None]) -> Callable[[Sequenc
 
 
 @contextmanager
-def sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
+def sign_of_life() -> Iterator[Callable[[Sequence[Snapshot]], None]]:
     """Give what is to hear of each look: it moves a line on a terminal, and prints a rare one elsewhere."""
     from rich.console import Console
 
@@ -119,7 +119,7 @@ def sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
         return
     spoke = time.monotonic()
 
-    def speak(rows: Sequence[Overview]) -> None:
+    def speak(rows: Sequence[Snapshot]) -> None:
         nonlocal spoke
         if time.monotonic() - spoke > _QUIET_SECONDS:
             spoke = time.monotonic()
@@ -129,11 +129,11 @@ def sign_of_life() -> Iterator[Callable[[Sequence[Overview]], None]]:
     yield speak
 
 
-def _waiting(rows: Sequence[Overview]) -> list[str]:
+def _waiting(rows: Sequence[Snapshot]) -> list[str]:
     return [_waiting_line(row) for row in rows if not row.state.is_terminal]
 
 
-def _waiting_line(row: Overview) -> str:
+def _waiting_line(row: Snapshot) -> str:
     from rlx.runs.duration import duration
 
     seen = row.observation
@@ -148,7 +148,7 @@ def _waiting_line(row: Overview) -> str:
     return f"{row.ref.arm:<10} {text}"
 
 
-def hint_at_diagnosis(rows: Sequence[Overview]) -> None:
+def hint_at_diagnosis(rows: Sequence[Snapshot]) -> None:
     """One line on stderr, if a run of these failed, was lost or stands still."""
     from rlx.model import RunState
 

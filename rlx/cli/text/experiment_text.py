@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Missing, Plans
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
     from rlx.compare.run_slots import RunSlot
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _NAMED = 8
 _AT_REGISTRATION = "RLX041"
@@ -138,7 +138,7 @@ def _cell(slot: Slot) -> str:
     return "; ".join(map(_run_text, slot.runs)) or "missing"
 
 
-def _run_text(run: Overview) -> str:
+def _run_text(run: Snapshot) -> str:
     from rlx.evidence.outlook import outlook
 
     return f"{run.state.value}, {outlook(run.verdict, run.state).word}{', removed' if run.removed else ''}"
@@ -162,7 +162,7 @@ def _remarks(found: RegisteredExperiment) -> Iterator[str]:
         yield f"{len(found.apart)} other runs of {found.registration.name} are not of this experiment"
 
 
-def _ids(runs: Sequence[Overview]) -> str:
+def _ids(runs: Sequence[Snapshot]) -> str:
     more = f" and {len(runs) - _NAMED} more" if len(runs) > _NAMED else ""
     return ", ".join(run.ref.run_id for run in runs[:_NAMED]) + more
 

@@ -16,7 +16,7 @@ from rlx.table import Column, Table
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlx.runs.status.forecast import Estimate
+    from rlx.runs.status.forecast import TimeEstimate
     from rlx.runs.status.host_queue import Holder, HostQueue, Leases, Ticket, Waiter
     from rlx.schedulers.protocol import QueuedJob
 
@@ -99,7 +99,7 @@ def _end(holder: Holder, now: float) -> str:
     return f"{known} (its holder is gone)" if holder.outlives_holder else known
 
 
-def start_words(start: Estimate, now: float) -> str:
+def start_words(start: TimeEstimate, now: float) -> str:
     """Say when a run starts, as far as that is known."""
     if start.seconds is not None:
         return f"about {clock_time(now + start.seconds)}"

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Hit
     from rlx.evidence.reading.usage_file import DeviceUse, Sample
     from rlx.runs import RunRef
-    from rlx.runs.index.labels import Label
-    from rlx.runs.status.forecast import Estimate, Sweep
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.index.labels import RunLabel
+    from rlx.runs.status.forecast import Sweep, TimeEstimate
+    from rlx.runs.status.snapshots import Snapshot
 
 STATE_STYLE = {"finished": "green", "running": "cyan", "starting": "cyan", "failed": "red", "lost": "red"} | {
     "unreachable": "yellow",
@@ -44,7 +44,7 @@ _SAYS = {
 
 
 def tables(
-    rows: Sequence[Overview], verbose: bool, causes: Mapping[str, Hit | None], width: int, as_grid: bool = True
+    rows: Sequence[Snapshot], verbose: bool, causes: Mapping[str, Hit | None], width: int, as_grid: bool = True
 ) -> Group:
     """A table for each launch, at most `width` cells wide: its runs are the ones that belong side by side.
 
@@ -64,7 +64,7 @@ def tables(
     return Group(*parts)
 
 
-def _sweep(rows: Sequence[Overview], sweep: Sweep, width: int, as_grid: bool) -> list[Any]:
+def _sweep(rows: Sequence[Snapshot], sweep: Sweep, width: int, as_grid: bool) -> list[Any]:
     from rich.text import Text
 
     shown = [_list(rows, sweep, width)]
@@ -74,16 +74,16 @@ def _sweep(rows: Sequence[Overview], sweep: Sweep, width: int, as_grid: bool) ->
     return [*shown, *map(Text, sweep_lines(rows, sweep))]
 
 
-def _list(rows: Sequence[Overview], sweep: Sweep, width: int) -> RenderableType:
+def _list(rows: Sequence[Snapshot], sweep: Sweep, width: int) -> RenderableType:
     return fitted(Table(_columns(rows), _title(rows, sweep)), width)
 
 
-def _title(rows: Sequence[Overview], sweep: Sweep) -> str:
+def _title(rows: Sequence[Snapshot], sweep: Sweep) -> str:
     container = f":{rows[0].container}" if rows[0].container else ""
     return f"{sweep.name} · launch {sweep.launch_id} · {', '.join(sweep.hosts)}{container}"
 
 
-def _columns(rows: Sequence[Overview]) -> list[Column]:
+def _columns(rows: Sequence[Snapshot]) -> list[Column]:
     """Rank what can be done without: tags, the age, the pace, the time left, the value, the progress and the noise."""
     from rlx.evidence.grammars import core_prefixes
     from rlx.evidence.outlook import outlook
@@ -109,32 +109,32 @@ def _columns(rows: Sequence[Overview]) -> list[Column]:
     return [*columns, Column("TAGS", tags, rank=7, flows=True)] if any(tags) else columns
 
 
-def has_noise(rows: Sequence[Overview]) -> bool:
+def has_noise(rows: Sequence[Snapshot]) -> bool:
     """Tell whether noise is planned for one of these runs, or was found in one."""
     planned = any(row.expectations is not None and row.expectations.noise is not None for row in rows)
     return planned or any(row.verdict.noise.split(" ")[0] not in _NO_NOISE for row in rows)
 
 
-def _age(row: Overview) -> str:
+def _age(row: Snapshot) -> str:
     """Since the run began, by the clock of its host."""
     seconds = row.observation.seconds_since_start
     # Each as wide: a table that is drawn again stays as it is.
     return f"{age(seconds):<6}" if seconds is not None else "–"
 
 
-def _state_cell(row: Overview) -> Cell:
+def _state_cell(row: Snapshot) -> Cell:
     word = "removed" if row.removed else row.state.value
     return Cell(word, style=STATE_STYLE.get(word, ""))
 
 
-def progress_cell(row: Overview) -> str:
+def progress_cell(row: Snapshot) -> str:
     """`step 12/20`, or what a run without a step is doing."""
     if row.observation.queued_behind and not row.steps_done:
         return f"behind {row.observation.queued_behind}"
     return f"step {row.steps_done}/{row.steps_total if row.steps_total is not None else '?'}"
 
 
-def _value_cell(row: Overview) -> Cell:
+def _value_cell(row: Snapshot) -> Cell:
     """The metric at its last step; of a run that never validates, a value of its training."""
     from rlx.evidence.metrics import is_validation
 
@@ -146,21 +146,21 @@ def _value_cell(row: Overview) -> Cell:
     return Cell(text, exclusion=row.verdict.exclusion(ended=row.state.is_terminal))
 
 
-def _nodes(rows: Sequence[Overview]) -> list[Any]:
+def _nodes(rows: Sequence[Snapshot]) -> list[Any]:
     """Say what happens on other nodes than the head, because it stands in no column."""
     from rich.text import Text
 
     return [Text(f"{row.ref.short_name}: {row.observation.detail}") for row in rows if row.observation.is_apart]
 
 
-def _removed(rows: Sequence[Overview]) -> list[Any]:
+def _removed(rows: Sequence[Snapshot]) -> list[Any]:
     """Say who took a run out of names."""
     from rich.text import Text
 
     return [Text(row.removed.sentence) for row in rows if row.removed]
 
 
-def _decided(rows: Sequence[Overview]) -> list[Any]:
+def _decided(rows: Sequence[Snapshot]) -> list[Any]:
     """Say why a run that goes on cannot end well any more, while its devices could do something else."""
     from rich.text import Text
 
@@ -170,7 +170,7 @@ def _decided(rows: Sequence[Overview]) -> list[Any]:
     return [Text(f"{row.ref.short_name}: {seen.word}: {seen.why}") for row, seen in found if seen.why]
 
 
-def _details(rows: Sequence[Overview], causes: Mapping[str, Hit | None]) -> list[Any]:
+def _details(rows: Sequence[Snapshot], causes: Mapping[str, Hit | None]) -> list[Any]:
     from rich.text import Text
 
     from rlx.runs.index.labels import NO_LABEL
@@ -195,25 +195,25 @@ def _cause_line(cause: Hit) -> str:
     return f"{cause.id} {cause.name}{UNSURE.get(cause.kind, '')} (line {cause.line}: {said})"
 
 
-def _where(row: Overview) -> str:
+def _where(row: Snapshot) -> str:
     """The copy of an adopted run is on this machine, whatever the host of the run."""
     from rlx.model import LOCAL
 
     return LOCAL.host if row.ref.place.is_local else row.ref.host
 
 
-def _submitter(row: Overview) -> str:
+def _submitter(row: Snapshot) -> str:
     return f"{row.submitted_by.get('user', '?')}@{row.submitted_by.get('machine', '?')}"
 
 
-def is_grid(rows: Sequence[Overview]) -> bool:
+def is_grid(rows: Sequence[Snapshot]) -> bool:
     """Tell whether these runs of one launch are several arms with several seeds, one run each."""
     cells = [(row.ref.arm, row.ref.seed) for row in rows]
     arms, seeds = {arm for arm, _ in cells}, {seed for _, seed in cells}
     return len(arms) > 1 and len(seeds) > 1 and len(set(cells)) == len(cells)
 
 
-def grid(rows: Sequence[Overview]) -> Table:
+def grid(rows: Sequence[Snapshot]) -> Table:
     """Return it as a table; what became of a run stands beside its steps, or below them."""
     arms, seeds = dict.fromkeys(row.ref.arm for row in rows), dict.fromkeys(row.ref.seed for row in rows)
     cells = {(row.ref.arm, row.ref.seed): _cell(row) for row in rows}
@@ -224,7 +224,7 @@ def grid(rows: Sequence[Overview]) -> Table:
     return Table([*columns, *(Column(arm, [cells.get((arm, seed), "–") for seed in seeds]) for arm in arms)])
 
 
-def _cell(row: Overview) -> Cell:
+def _cell(row: Snapshot) -> Cell:
     """State and steps, and then what is to be known of it."""
     steps = f" {row.steps_done}/{row.steps_total or '?'}" if row.steps_done or row.state.is_terminal else ""
     word, state = _word(row), row.state.value
@@ -232,7 +232,7 @@ def _cell(row: Overview) -> Cell:
     return Cell(f"{state}{steps}", word, style=style, aside_style=word_style)
 
 
-def _word(row: Overview) -> str:
+def _word(row: Snapshot) -> str:
     """Say the verdict's word of a run that has ended, behind how many one waits, and what speaks against one."""
     from rlx.evidence.outlook import ON_TRACK, outlook
 
@@ -242,7 +242,7 @@ def _word(row: Overview) -> str:
     return f"behind {row.observation.queued_behind}" if row.observation.queued_behind else ""
 
 
-def sweep_lines(rows: Sequence[Overview], sweep: Sweep) -> list[str]:
+def sweep_lines(rows: Sequence[Snapshot], sweep: Sweep) -> list[str]:
     """How many have ended and as what, what waits and why, and about when all will have ended."""
     ended = Counter(row.verdict.word for row in rows if row.state.is_terminal)
     words = f" ({', '.join(f'{number} {word}' for word, number in ended.items())})" if ended else ""
@@ -257,7 +257,7 @@ def sweep_lines(rows: Sequence[Overview], sweep: Sweep) -> list[str]:
     return [" · ".join(counts), *waiting, *([end_words(sweep.end, time.time())] if sweep.end else [])]
 
 
-def end_words(end: Estimate, now: float) -> str:
+def end_words(end: TimeEstimate, now: float) -> str:
     """Say when all will have ended, as far as that is known."""
     if end.seconds is not None:
         then = f"{clock_time(now + end.seconds)} {time_zone()}"
@@ -303,7 +303,7 @@ def _gib(mib: int) -> str:
     return f"{mib / 1024:.1f}"
 
 
-def label_text(label: Label) -> str:
+def label_text(label: RunLabel) -> str:
     """`keep, paper · lr was wrong`, or that there is nothing."""
     parts = [", ".join(label.tags) or "no tags", label.note]
     return " · ".join(part for part in parts if part)
@@ -318,7 +318,7 @@ def run_labels(refs: Sequence[RunRef]) -> dict[str, str]:
     return {ref.run_id: ref.run_id for ref in refs}
 
 
-def row_document(row: Overview) -> Mapping[str, Any]:
+def row_document(row: Snapshot) -> Mapping[str, Any]:
     """Show a run as `status` and `wait` do; seconds and UTC epochs."""
     from rlx.evidence.outlook import outlook
 

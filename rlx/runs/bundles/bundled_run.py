@@ -20,7 +20,7 @@ from rlx.model import LOCAL, RunState, from_jsonable, to_jsonable
 from rlx.model.run_dir import ATTEMPTS_DIR, LATEST_LINK, MANIFEST_FILE
 from rlx.model.verdict_rules import RULES
 from rlx.runs.bundles.bundle_file import RUNS
-from rlx.runs.copies.mirror import Copies, Mirrored
+from rlx.runs.copies.mirror import Copies, RunFiles
 from rlx.runs.index import tables
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tombstones import Tombstone
@@ -57,7 +57,7 @@ class BundledRun:
     removed: Tombstone | None = None
 
 
-def state_them(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
+def note_runs(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
     """Note in a home that these runs are of a bundle, and by which version of the rules they are judged.
 
     Raises OSError.
@@ -68,7 +68,7 @@ def state_them(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
         (home / _FOLDER / f"{run.run_id}.json").write_text(json.dumps(to_jsonable(run)), encoding="utf-8")
 
 
-def rules_stated(home: Path) -> int:
+def noted_rules(home: Path) -> int:
     """Return the version of the rules for the runs in a home: the current one, unless a bundle names another."""
     try:
         return int(read_bytes(home / _FOLDER / _RULES, _MOST_BYTES))
@@ -76,7 +76,7 @@ def rules_stated(home: Path) -> int:
         return RULES
 
 
-def stated(home: Path, refs: Sequence[RunRef]) -> dict[str, BundledRun]:
+def noted_runs(home: Path, refs: Sequence[RunRef]) -> dict[str, BundledRun]:
     """What was stated of these runs by id, of those that are of a bundle."""
     if not (home / _FOLDER).is_dir():
         return {}
@@ -93,7 +93,7 @@ def _read(path: Path) -> BundledRun | None:
 def copies_of(runs: Mapping[str, BundledRun], refs: Sequence[RunRef]) -> Copies:
     """Where the files of bundled runs are, and what was missing of them."""
     known = ((ref, runs[ref.run_id]) for ref in refs if ref.run_id in runs)
-    return {ref.run_id: Mirrored(ref.run_dir, as_of=run.as_of, lacks=run.missing) for ref, run in known}
+    return {ref.run_id: RunFiles(ref.run_dir, as_of=run.as_of, lacks=run.missing) for ref, run in known}
 
 
 def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str, Observation]:
@@ -101,17 +101,17 @@ def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str,
     return {run_id: _observation(run, copies[run_id]) for run_id, run in runs.items()}
 
 
-def _observation(run: BundledRun, copy: Mirrored) -> Observation:
+def _observation(run: BundledRun, copy: RunFiles) -> Observation:
     state = RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
     return Observation(run.run_id, copy.end or state, exit_code=copy.exit_code)
 
 
-def as_home(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
+def open_bundle(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
     """Open the index of these runs alone, whose files lie in `folder`, to be judged by the rules of that version.
 
     Raises OSError.
     """
-    state_them(folder, runs, rules)
+    note_runs(folder, runs, rules)
     for run_dir in (folder / RUNS).glob("*"):
         latest = RunPaths(run_dir).latest.name
         (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")

@@ -26,11 +26,11 @@ from rlx.model.run_dir import VALIDATION_DIR
 from rlx.payload.answer_summary import RULES
 from rlx.runs.copies.mirror_store import Copied, read_cursor
 from rlx.runs.copies.pull import fetch
-from rlx.runs.queries import ask
+from rlx.runs.queries import query_places
 from rlx.runs.run import RunPaths, RunRef
 
 if TYPE_CHECKING:
-    from rlx.runs.copies.mirror import Mirrored
+    from rlx.runs.copies.mirror import RunFiles
     from rlx.runs.index.run_index import Index
 
 _MODULES = tuple(f"rlx.payload.{name}" for name in ("item_identity", "replayed_graders", "answer_summary"))
@@ -40,7 +40,7 @@ _AGAIN_S = 3600.0
 _MOST_BYTES = 32 << 20
 
 
-def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, Mirrored], *, whole: bool) -> None:
+def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, RunFiles], *, whole: bool) -> None:
     """Put summaries beside the counts in the copies of runs that have ended. Raises nothing for a host.
 
     `whole`: wait longer, and ask again where a host failed to answer.
@@ -60,14 +60,14 @@ def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, Mirrored], *, w
         order = {"root": root, "runs": {run_id: files[run_id] for run_id in by_size}, "seconds": seconds}
         return run_sent_to(place, _MODULES, order, seconds + _STARTING_S)
 
-    answers = ask(due, summarise, seconds + _STARTING_S).answers
+    answers = query_places(due, summarise, seconds + _STARTING_S).answers
     for ref in due:
         found = next((runs[ref.run_id] for answer in answers if ref.run_id in (runs := _runs(answer))), None)
         with suppress(OSError):
             _keep(copies[ref.run_id], files[ref.run_id], found)
 
 
-def _is_due(copy: Mirrored, whole: bool) -> bool:
+def _is_due(copy: RunFiles, whole: bool) -> bool:
     """Tell whether the run is over, all else of it is here, and its answers were not summarised as they are."""
     if not copy.outputs or copy.problem is not None or copy.final_state is None:
         return False
@@ -80,11 +80,11 @@ def _is_due(copy: Mirrored, whole: bool) -> bool:
         return True
 
 
-def _identity(copy: Mirrored) -> list[Any]:
+def _identity(copy: RunFiles) -> list[Any]:
     return [RULES, sorted([path, file.inode, file.bytes] for path, file in copy.outputs.items())]
 
 
-def _files(copy: Mirrored) -> list[str]:
+def _files(copy: RunFiles) -> list[str]:
     """List the files in the order in which they were made, without attempts before one that began anew."""
     attempts = RunPaths(copy.run_dir).attempts
     lineages = [read_lineage(folder, number) for number, folder in enumerate(attempts, start=1)]
@@ -103,7 +103,7 @@ def _runs(answer: Mapping[str, Any]) -> Mapping[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _keep(copy: Mirrored, files: Sequence[str], found: Any) -> None:
+def _keep(copy: RunFiles, files: Sequence[str], found: Any) -> None:
     """Write the summaries of each attempt, and that they were asked for. Raises OSError."""
     is_sound = _is_sound(files, found)
     if is_sound:
@@ -184,7 +184,7 @@ def _copied(
     def copy(place: Place, root: str, ids: Sequence[str]) -> Mapping[str, Path | None]:
         return {run_id: _copy(home / run_id, by_id[run_id], step) for run_id in ids}
 
-    asked = ask(refs, copy, _DEADLINE_S)
+    asked = query_places(refs, copy, _DEADLINE_S)
     for problem in asked.failures.values():
         narrate(problem)
     return {run_id: folder for answer in asked.answers for run_id, folder in answer.items()}

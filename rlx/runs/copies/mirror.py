@@ -24,8 +24,8 @@ from rlx.model import Place, RunState
 from rlx.model.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, STOP_FILE, VALIDATION_DIR
 from rlx.runs.copies import mirror_store, mirror_wire
 from rlx.runs.copies.mirror_store import Copied, Cursor
-from rlx.runs.copies.mirror_wire import Frame, Request
-from rlx.runs.queries import DEADLINE_S, Asked, ask
+from rlx.runs.copies.mirror_wire import FileFrame, MirrorRequest
+from rlx.runs.queries import DEADLINE_S, QueryResult, query_places
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.status.host_report import recorded_code, recorded_end
 
@@ -36,7 +36,7 @@ WHOLE_DEADLINE_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
-class Mirrored:
+class RunFiles:
     """A run's files as this machine has them, laid out as in a run directory. Its end is read once.
 
     `as_of`: when they were as they are here, in seconds since 1970; None: now. `lacks`: what is not here, in words;
@@ -84,7 +84,7 @@ def _text_of(path: Path) -> str | None:
         return None
 
 
-Copies = dict[str, Mirrored]
+Copies = dict[str, RunFiles]
 """By the ids of the runs."""
 
 
@@ -99,12 +99,12 @@ def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Cop
         return mirrored(home, copy_runs(home, place, root, ids, whole=whole))
 
     distant = [ref for ref in refs if not ref.place.is_local]
-    return gathered(index, refs, ask(distant, copy, WHOLE_DEADLINE_S if whole else DEADLINE_S))
+    return gathered(index, refs, query_places(distant, copy, WHOLE_DEADLINE_S if whole else DEADLINE_S))
 
 
-def gathered(index: Index, refs: Iterable[RunRef], asked: Asked[Copies]) -> Copies:
+def gathered(index: Index, refs: Iterable[RunRef], asked: QueryResult[Copies]) -> Copies:
     """The files of these runs by id: of those on other machines what these answered, else as the copy was."""
-    home, found = folder_of(index), dict[str, Mirrored]()
+    home, found = folder_of(index), dict[str, RunFiles]()
     for answer in asked.answers:
         found |= answer
     for ref in refs:
@@ -126,11 +126,11 @@ def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
     return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
 
 
-def _near(ref: RunRef) -> Mirrored:
+def _near(ref: RunRef) -> RunFiles:
     """Read where it is. Root in a container may have written what this user cannot read."""
     closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
     first = next(closed, None)
-    return Mirrored(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
+    return RunFiles(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
 
 
 def _evidence_of(run_dir: Path) -> Iterable[Path]:
@@ -139,11 +139,11 @@ def _evidence_of(run_dir: Path) -> Iterable[Path]:
         yield from (path for name in (EVENTS_DIR, VALIDATION_DIR) for path in attempt.glob(f"{name}/*.jsonl"))
 
 
-def _unasked(home: Path, ref: RunRef) -> Mirrored:
+def _unasked(home: Path, ref: RunRef) -> RunFiles:
     return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
 
 
-def _as_it_was(home: Path, run_id: str, problem: RlxError) -> Mirrored:
+def _as_it_was(home: Path, run_id: str, problem: RlxError) -> RunFiles:
     cursor = mirror_store.read_cursor(home / run_id)
     return replace(_mirrored(home / run_id, cursor), as_of=cursor.as_of, problem=problem)
 
@@ -152,9 +152,9 @@ def mirrored(home: Path, cursors: Mapping[str, Cursor]) -> Copies:
     return {run_id: _mirrored(home / run_id, cursor) for run_id, cursor in cursors.items()}
 
 
-def _mirrored(folder: Path, cursor: Cursor) -> Mirrored:
+def _mirrored(folder: Path, cursor: Cursor) -> RunFiles:
     outputs = {path: file for path, file in cursor.files.items() if f"/{VALIDATION_DIR}/" in path}
-    return Mirrored(folder, lacks="; ".join(_lacking(cursor)), outputs=outputs)
+    return RunFiles(folder, lacks="; ".join(_lacking(cursor)), outputs=outputs)
 
 
 def _lacking(cursor: Cursor) -> Iterable[str]:
@@ -213,7 +213,7 @@ def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_
     return take(home, place, ids, asked, run_part(transport_for(place), asked.part, timeout_s), now)
 
 
-def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Request:
+def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> MirrorRequest:
     """Write what is asked of a place, by how far the copies go."""
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
@@ -224,18 +224,18 @@ def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Requ
 
 
 def take(
-    home: Path, place: Place, ids: Sequence[str], asked: Request, done: Completed, now: float
+    home: Path, place: Place, ids: Sequence[str], asked: MirrorRequest, done: Completed, now: float
 ) -> dict[str, Cursor]:
     """Put the answer to a request of `now` into the copies. Raises RlxError."""
     frames = mirror_wire.frames_of(place, asked, done)
     with reading_answer(place.host, mirror_wire.NAME):
-        of_run: dict[str, list[Frame]] = {run_id: [] for run_id in ids}
+        of_run: dict[str, list[FileFrame]] = {run_id: [] for run_id in ids}
         for frame in frames:
             of_run.get(frame.path.partition("/")[0], []).append(frame)
         return {run_id: _add(home / run_id, own, now) for run_id, own in of_run.items()}
 
 
-def _add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
+def _add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
     try:
         return mirror_store.add(folder, frames, now)
     except OSError as problem:

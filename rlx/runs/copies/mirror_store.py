@@ -19,7 +19,7 @@ from rlx.errors import RlxError
 from rlx.evidence import needles
 from rlx.local_files import locked_folder
 from rlx.model.run_dir import TRASH_DIR
-from rlx.runs.copies.mirror_wire import Frame
+from rlx.runs.copies.mirror_wire import FileFrame
 
 _CURSOR = "cursor.json"
 _MOST_LINES = 10**7
@@ -80,7 +80,7 @@ def _is_there(path: Path, file: Copied) -> bool:
         return False
 
 
-def add(folder: Path, frames: Sequence[Frame], now: float) -> Cursor:
+def add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
     """Put an answer of the host into the copy, and say how far it goes now. Waits while another rlx does the same."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked_folder(folder):
@@ -102,7 +102,7 @@ def cursor_file(folder: Path) -> Path:
     return folder / _CURSOR
 
 
-def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
+def _add_frame(target: Path, frame: FileFrame, path: str, cursor: Cursor) -> None:
     known = cursor.files.get(path)
     if frame.how in ("denied", "later") or not frame.is_whole:
         cursor.files[path] = _untouched(known, frame)
@@ -116,7 +116,7 @@ def _add_frame(target: Path, frame: Frame, path: str, cursor: Cursor) -> None:
         cursor.files[path] = Copied(frame.inode, frame.end, kept, frame.left, frame.sum_after)
 
 
-def _untouched(known: Copied | None, frame: Frame) -> Copied:
+def _untouched(known: Copied | None, frame: FileFrame) -> Copied:
     """Keep what is here, and leave what is there."""
     size, denied = frame.end + frame.left, frame.how == "denied"
     if denied or known is None or known.inode != frame.inode:
@@ -124,11 +124,11 @@ def _untouched(known: Copied | None, frame: Frame) -> Copied:
     return replace(known, left=max(0, size - known.bytes))
 
 
-def _goes_on(known: Copied | None, frame: Frame) -> bool:
+def _goes_on(known: Copied | None, frame: FileFrame) -> bool:
     return known is not None and (known.inode, known.bytes) == (frame.inode, frame.start)
 
 
-def _write(target: Path, frame: Frame, known: Copied | None) -> int:
+def _write(target: Path, frame: FileFrame, known: Copied | None) -> int:
     """Write or append the data of a frame; returns the length of the file then."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Evidence needs the number of answers only: an empty line stands for each.

@@ -47,7 +47,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class FileFrame:
     """A piece of one file: its bytes from `start` to `end`, or what `how` says of them (see mirror.sh).
 
     `path` is relative to the folder of runs. `left` bytes wait for another call. The sums are of a few bytes before
@@ -73,7 +73,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class MirrorRequest:
     """The question to a place; `mark` is how the frames of its answer begin."""
 
     mark: str
@@ -82,7 +82,7 @@ class Request:
 
 def ask(
     place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
-) -> list[Frame]:
+) -> list[FileFrame]:
     """Ask what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is known.
 
     Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
@@ -91,14 +91,14 @@ def ask(
     return frames_of(place, asked, run_part(transport_for(place), asked.part, timeout_s))
 
 
-def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> Request:
+def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> MirrorRequest:
     mark = secrets.token_hex(16)
     sought = "\n".join(needle.decode() for needle in needles())
     limits = (str(MAX_LINE_BYTES), str(_READ_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
-    return Request(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
+    return MirrorRequest(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
 
 
-def frames_of(place: Place, asked: Request, done: Completed) -> list[Frame]:
+def frames_of(place: Place, asked: MirrorRequest, done: Completed) -> list[FileFrame]:
     """The answer to a request. Raises RlxError if it does not come to its end."""
     with reading_answer(place.host, NAME):
         frames = parse_frames(_unpacked(done.out), asked.mark) if done.code == 0 else None
@@ -161,10 +161,10 @@ def _unpacked(answer: bytes) -> bytes:
     return text if unpacking.eof else b""
 
 
-def parse_frames(answer: bytes, mark: str) -> list[Frame] | None:
+def parse_frames(answer: bytes, mark: str) -> list[FileFrame] | None:
     """The frames of an answer; None if it does not come to its end. Raises ValueError for more than fit here."""
     begin = mark.encode() + b" "
-    frames: list[Frame] = []
+    frames: list[FileFrame] = []
     start = answer.find(begin)
     while start >= 0:
         start += len(begin)
@@ -179,17 +179,17 @@ def parse_frames(answer: bytes, mark: str) -> list[Frame] | None:
     return None
 
 
-def _frame(answer: bytes, start: int, end: int) -> Frame:
+def _frame(answer: bytes, start: int, end: int) -> FileFrame:
     line = answer.find(b"\n", start, min(end, start + _LONGEST_HEADER))
     header = answer[start : end if line < 0 else line]
     if len(header) > _LONGEST_HEADER:
         raise ValueError("a frame begins with a line without end")
     data = answer[line + 1 : end] if line >= 0 else b""
     how, inode, first, last, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
-    return Frame(how, inode, int(first), int(last), int(left), before, after, path, data)
+    return FileFrame(how, inode, int(first), int(last), int(left), before, after, path, data)
 
 
-def _check_lines(frames: Sequence[Frame]) -> None:
+def _check_lines(frames: Sequence[FileFrame]) -> None:
     lines = sum(int(frame.data) for frame in frames if frame.how == "count" and frame.is_whole)
     if lines > _MOST_LINES:
         raise ValueError(f"{lines:,} lines of validation")

@@ -26,7 +26,7 @@ from rlx.model.run_dir import ATTEMPTS_DIR, CHECKPOINTS_DIR, MANIFEST_FILE, STAT
 from rlx.runs.run import RunRef
 
 
-class Outcome(StrEnum):
+class PullOutcome(StrEnum):
     """copied: it came now. present: it was here already, as the host has it. denied: the user may not read it there.
 
     foreign: another file of that name lies here. differs: what came was twice not what the host has.
@@ -44,13 +44,13 @@ class Pulled:
     """One file, its path as in the run directory. `sha256` is empty where nothing was verified."""
 
     path: str
-    outcome: Outcome
+    outcome: PullOutcome
     bytes: int = 0
     sha256: str = ""
 
     @property
     def is_good(self) -> bool:
-        return self.outcome in (Outcome.COPIED, Outcome.PRESENT)
+        return self.outcome in (PullOutcome.COPIED, PullOutcome.PRESENT)
 
 
 def pull(
@@ -63,7 +63,7 @@ def pull(
     """
     try:
         results = _pull_once(ref, folder, list_files(ref, checkpoints), narrate)
-        wrong = {result.path for result in results if result.outcome is Outcome.DIFFERS}
+        wrong = {result.path for result in results if result.outcome is PullOutcome.DIFFERS}
         if wrong:
             again = [file for file in list_files(ref, checkpoints) if file.path in wrong]
             results = [result for result in results if result.path not in wrong]
@@ -80,7 +80,7 @@ def _pull_once(
 ) -> list[Pulled]:
     refused = {file.path: reason for file in listed if (reason := _obstacle(folder, file)) is not None}
     wanted = [
-        Wanted(file.path, file.bytes, _start(folder / file.path, file.bytes))
+        RequestedFile(file.path, file.bytes, _start(folder / file.path, file.bytes))
         for file in listed
         if file.path not in refused
     ]
@@ -104,11 +104,11 @@ def refuse_without_room(folder: Path, size: int) -> None:
         )
 
 
-def _obstacle(folder: Path, file: Listed) -> Outcome | None:
+def _obstacle(folder: Path, file: Listed) -> PullOutcome | None:
     if file.denied:
-        return Outcome.DENIED
+        return PullOutcome.DENIED
     target = folder / file.path
-    return Outcome.FOREIGN if target.exists() and not _may_be_beginning(target, file.bytes) else None
+    return PullOutcome.FOREIGN if target.exists() and not _may_be_beginning(target, file.bytes) else None
 
 
 def _may_be_beginning(target: Path, size: int) -> bool:
@@ -137,7 +137,7 @@ def _counter(total: int, narrate: Callable[[int, int], None]) -> Callable[[int],
     return count
 
 
-def _receive(target: Path, file: Wanted, delivery: Delivery, count: Callable[[int], None]) -> Pulled:
+def _receive(target: Path, file: RequestedFile, delivery: Delivery, count: Callable[[int], None]) -> Pulled:
     if target.exists() and file.start == file.bytes:
         return _compare(target, file, delivery.digest())
     part, was_here = _part(target), target.exists()
@@ -148,15 +148,15 @@ def _receive(target: Path, file: Wanted, delivery: Delivery, count: Callable[[in
     expected = delivery.digest()
     if _sha256(part) != expected:
         part.unlink()
-        return Pulled(file.path, Outcome.FOREIGN if was_here else Outcome.DIFFERS)
+        return Pulled(file.path, PullOutcome.FOREIGN if was_here else PullOutcome.DIFFERS)
     part.replace(target)
-    return Pulled(file.path, Outcome.COPIED, file.bytes, expected)
+    return Pulled(file.path, PullOutcome.COPIED, file.bytes, expected)
 
 
-def _compare(target: Path, file: Wanted, expected: str) -> Pulled:
+def _compare(target: Path, file: RequestedFile, expected: str) -> Pulled:
     if _sha256(target) != expected:
-        return Pulled(file.path, Outcome.FOREIGN)
-    return Pulled(file.path, Outcome.PRESENT, file.bytes, expected)
+        return Pulled(file.path, PullOutcome.FOREIGN)
+    return Pulled(file.path, PullOutcome.PRESENT, file.bytes, expected)
 
 
 def _append(part: Path, start: int, pieces: Iterator[bytes], count: Callable[[int], None]) -> None:
@@ -229,7 +229,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedFile:
     """The bytes of a file from `start` to `bytes`."""
 
     path: str
@@ -265,9 +265,9 @@ def _parse_list(ref: RunRef, text: str, parts: Sequence[str]) -> Iterator[Listed
             yield Listed(path, int(size), kind == "denied")
 
 
-def batches(files: Sequence[Wanted]) -> Iterator[list[Wanted]]:
+def batches(files: Sequence[RequestedFile]) -> Iterator[list[RequestedFile]]:
     """Put as many files together as fit into one command: each command costs a round trip."""
-    batch: list[Wanted] = []
+    batch: list[RequestedFile] = []
     for file in files:
         names = sum(len(each.path.encode(errors="surrogateescape")) + 40 for each in (*batch, file))
         if batch and (len(batch) == _MOST_FILES_A_CALL or names > _MOST_NAME_BYTES_A_CALL):
@@ -303,7 +303,7 @@ class Delivery:
 
 
 @contextmanager
-def deliver(ref: RunRef, files: Sequence[Wanted]) -> Iterator[Delivery]:
+def deliver(ref: RunRef, files: Sequence[RequestedFile]) -> Iterator[Delivery]:
     """Ask for the bytes of these files in one call."""
     arguments = [text for file in files for text in (str(file.start), str(file.bytes), file.path)]
     with transport_for(ref.place).stream(_shell(_DELIVER, ref, arguments)) as chunks:

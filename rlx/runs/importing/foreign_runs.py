@@ -22,9 +22,16 @@ from rlx.model import LOCAL, LaunchPlan, Place, Site
 from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE, MANIFEST_FILE, METRICS_FILE
 from rlx.runs.duration import duration
 from rlx.runs.importing.log_copy import ask_log, point_latest, read_copy, refresh
-from rlx.runs.importing.log_source import Source, adopted_manifests, adopted_root, read_source, run_dirs, write_source
+from rlx.runs.importing.log_source import (
+    LogSource,
+    adopted_manifests,
+    adopted_root,
+    read_source,
+    run_dirs,
+    write_source,
+)
 from rlx.runs.index.run_index import Index
-from rlx.runs.judging.diagnose_runs import NOTHING_PROMISED, explains_an_end, refuse_no_text, refuse_utf16
+from rlx.runs.judging.diagnose_runs import NO_EXPECTATIONS, explains_an_end, refuse_no_text, refuse_utf16
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import Manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
@@ -36,7 +43,7 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
     Raises RlxError if the log cannot be read, HostError if the place cannot be asked, UsageError if the log is adopted
     already.
     """
-    source = Source(place, (path,))
+    source = LogSource(place, (path,))
     _refuse_tracked(index, source)
 
     def copy(folder: Path) -> None:
@@ -47,16 +54,16 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
         if copied.gone:
             raise RlxError(f"{source}: there is no such file", "name the console log that the run writes")
 
-    return take_in(index, plan, place, copy)
+    return register(index, plan, place, copy)
 
 
-def _refuse_tracked(index: Index, source: Source) -> None:
+def _refuse_tracked(index: Index, source: LogSource) -> None:
     for run_dir in run_dirs(index.path.parent):
         if read_source(run_dir) == source and _is_same_log(run_dir, source):
             raise UsageError(f"{source} is adopted already, as {run_dir.name}", f"rlx status {run_dir.name}")
 
 
-def _is_same_log(run_dir: Path, source: Source) -> bool:
+def _is_same_log(run_dir: Path, source: LogSource) -> bool:
     """The file of an earlier, ended run may belong to the next one by now."""
     copy = read_copy(run_dir)
     if copy.is_written or copy.left:
@@ -97,10 +104,10 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
         parts = _copies(paths, folder / ATTEMPTS_DIR, ParsedFiles(index.home))
         _refuse_twice(index, plan.run_name, parts)
         remarks.extend(_arrange(parts))
-        write_source(folder, Source(LOCAL, *_columns(parts)))
+        write_source(folder, LogSource(LOCAL, *_columns(parts)))
         point_latest(folder, len(parts))
 
-    return Imported(take_in(index, plan, LOCAL, copy), tuple(remarks))
+    return Imported(register(index, plan, LOCAL, copy), tuple(remarks))
 
 
 def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[_Part]:
@@ -160,7 +167,7 @@ def _columns(parts: Sequence[_Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(str(part.path) for part in parts), tuple(part.digest for part in parts)
 
 
-def unplanned(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
+def plan_without_recipe(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
     """The plan of a run of which nothing is known but what people call it."""
     return LaunchPlan(
         name=name,
@@ -174,7 +181,7 @@ def unplanned(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
         env={},
         secrets=(),
         files=(),
-        expectations=NOTHING_PROMISED,
+        expectations=NO_EXPECTATIONS,
         treatment=(),
         recipe={},
         device_kind="?",
@@ -182,7 +189,7 @@ def unplanned(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
     )
 
 
-def take_in(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path], None]) -> RunRef:
+def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path], None]) -> RunRef:
     """A new run directory with what `fill` writes into it (its source and its logs), listed.
 
     `place` is where the logs are. If `fill` raises, nothing is left. Raises RlxError where it cannot be

@@ -54,7 +54,7 @@ _NOTHING = Extent()
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class LogCopy:
     """The reach of the copy: `extent` of attempt `attempt`, with `left` bytes yet to come.
 
     `changed` is when the log was last written and `now` when that was asked, by the clock of its host; `as_of` the same
@@ -87,7 +87,7 @@ class Copy:
         return not self.gone and (self.quiet_s < _QUIET_S if self.writers is None else self.writers > 0)
 
 
-_NO_COPY = Copy()
+_NO_COPY = LogCopy()
 
 
 def lacks(run_dir: Path) -> str:
@@ -111,16 +111,16 @@ def _is_followed(run_dir: Path) -> bool:
     return source is not None and source.followed
 
 
-def read_copy(run_dir: Path) -> Copy:
+def read_copy(run_dir: Path) -> LogCopy:
     """Read how far the copy goes. Where the file is missing or damaged, all is copied again, as another attempt."""
     try:
-        return from_jsonable(Copy, json.loads((run_dir / CURSOR_FILE).read_text(encoding="utf-8")))
+        return from_jsonable(LogCopy, json.loads((run_dir / CURSOR_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError):
         attempts = len(RunPaths(run_dir).attempts)
-        return Copy(attempt=attempts + 1 if attempts and RunPaths(run_dir).log.stat().st_size else max(attempts, 1))
+        return LogCopy(attempt=attempts + 1 if attempts and RunPaths(run_dir).log.stat().st_size else max(attempts, 1))
 
 
-def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[Copy, RlxError | None]]:
+def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[LogCopy, RlxError | None]]:
     """The copies of the followed ones of these runs after a look at their logs, by id; and why a look was in vain."""
     followed = [ref for ref in refs if is_adopted(ref) and _is_followed(ref.run_dir)]
     # Those of a host that hangs must not keep the others waiting.
@@ -129,7 +129,7 @@ def refresh_all(refs: Sequence[RunRef]) -> Mapping[str, tuple[Copy, RlxError | N
         return dict(zip([ref.run_id for ref in followed], looked, strict=True))
 
 
-def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
+def refresh(run_dir: Path) -> tuple[LogCopy, RlxError | None]:
     """Copy what is new in the log, for some seconds at most: of a log of gigabytes the rest comes next time."""
     with locked_folder(run_dir):
         source, copy = read_source(run_dir), read_copy(run_dir)
@@ -147,7 +147,7 @@ def refresh(run_dir: Path) -> tuple[Copy, RlxError | None]:
         return copy, problem
 
 
-def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Copy:
+def _take(run_dir: Path, copy: LogCopy, answer: LogAnswer | None, now: float) -> LogCopy:
     if answer is None:
         return replace(copy, gone=True, writers=None, left=0, as_of=now, silent_since=None)
     if not answer.is_whole:
@@ -158,7 +158,7 @@ def _take(run_dir: Path, copy: Copy, answer: LogAnswer | None, now: float) -> Co
         return replace(copy, gone=True, left=0, as_of=now, silent_since=None)
     attempt = copy.attempt + started_anew
     _append(run_dir, attempt, answer)
-    return Copy(
+    return LogCopy(
         attempt=attempt,
         extent=answer.extent,
         left=answer.length - answer.extent.bytes,
@@ -289,7 +289,7 @@ def unasked_adopted(refs: Sequence[RunRef], failure: RlxError) -> Mapping[str, O
     }
 
 
-def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observation:
+def _observation(ref: RunRef, copy: LogCopy, problem: RlxError | None) -> Observation:
     state, detail = _state(ref, copy)
     source, started_anew = read_source(ref.run_dir), copy.attempt - 1
     if started_anew:
@@ -308,7 +308,7 @@ def _observation(ref: RunRef, copy: Copy, problem: RlxError | None) -> Observati
     return unreachable(seen, copy.as_of, problem, copy.silent_since or time.time())
 
 
-def _state(ref: RunRef, copy: Copy) -> tuple[RunState, str]:
+def _state(ref: RunRef, copy: LogCopy) -> tuple[RunState, str]:
     """Running takes somebody who writes. Finished takes a log that shows its last step, since nothing recorded how the
     command ended; otherwise the run is lost, as any run that nobody lives of and that recorded no end."""
     if copy.is_written:

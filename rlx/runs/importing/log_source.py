@@ -22,7 +22,7 @@ SOURCE_FILE = "source.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogSource:
     """`digests`: the SHA-256 of each log, for logs that were imported as they are; none for one that is followed.
 
     A followed log is one path; of imported ones, each is an attempt of the run, in this order.
@@ -46,21 +46,21 @@ def is_adopted(ref: RunRef) -> bool:
     return ref.place.is_local and (ref.run_dir / SOURCE_FILE).is_file()
 
 
-def source_of(run_dir: Path) -> Source | None:
+def source_of(run_dir: Path) -> LogSource | None:
     """Read the source; None for a run that rlx started. Raises RlxError if somebody damaged it."""
     return read_source(run_dir) if (run_dir / SOURCE_FILE).is_file() else None
 
 
-def read_source(run_dir: Path) -> Source:
+def read_source(run_dir: Path) -> LogSource:
     """Raises RlxError if somebody damaged it."""
     try:
-        return from_jsonable(Source, json.loads((run_dir / SOURCE_FILE).read_text(encoding="utf-8")))
+        return from_jsonable(LogSource, json.loads((run_dir / SOURCE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
         raise RlxError(f"{run_dir / SOURCE_FILE}: {reason}", "take the log in again, under another name") from None
 
 
-def write_source(run_dir: Path, source: Source) -> None:
+def write_source(run_dir: Path, source: LogSource) -> None:
     write_value(run_dir / SOURCE_FILE, source)
 
 

@@ -31,14 +31,14 @@ _TABLES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Label:
+class RunLabel:
     """What a person said of a run: its tags, sorted, and one note; empty where nothing was said."""
 
     tags: tuple[str, ...] = ()
     note: str = ""
 
 
-NO_LABEL = Label()
+NO_LABEL = RunLabel()
 
 
 def checked_tag(tag: str) -> str:
@@ -66,7 +66,7 @@ class Labels:
     def __init__(self, home: Path) -> None:
         self._path = home / LABELS_FILE
 
-    def of(self, run_ids: Iterable[str]) -> Mapping[str, Label]:
+    def of(self, run_ids: Iterable[str]) -> Mapping[str, RunLabel]:
         """Read the labels of those of these runs that have any. Raises RlxError if the file cannot be read."""
         if not self._path.exists():
             return {}
@@ -100,12 +100,12 @@ class Labels:
             raise RlxError(f"{self._path}: {error}", "move it away: only tags and notes of runs are in it") from None
 
 
-def _read(db: sqlite3.Connection) -> dict[str, Label]:
+def _read(db: sqlite3.Connection) -> dict[str, RunLabel]:
     tags: dict[str, tuple[str, ...]] = {}
     for run_id, tag in db.execute("SELECT run_id, tag FROM tags ORDER BY tag"):
         tags[run_id] = (*tags.get(run_id, ()), tag)
     notes = dict(db.execute("SELECT run_id, text FROM notes").fetchall())
-    return {run_id: Label(tags.get(run_id, ()), notes.get(run_id, "")) for run_id in {*tags, *notes}}
+    return {run_id: RunLabel(tags.get(run_id, ()), notes.get(run_id, "")) for run_id in {*tags, *notes}}
 
 
 def _change(

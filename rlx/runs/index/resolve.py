@@ -11,7 +11,7 @@ from rlx.model import LOCAL
 from rlx.runs.index.run_index import Index
 from rlx.runs.run import RunRef
 from rlx.runs.status.observation import Observation
-from rlx.runs.status.snapshots import look
+from rlx.runs.status.snapshots import take_snapshots
 
 _MOST_CANDIDATES = 8
 
@@ -25,7 +25,7 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 def current_runs(index: Index) -> tuple[RunRef, ...]:
     """Find what a person cares for now: the newest launch, and every run that has not ended. Empty without runs."""
     refs = candidates(index)
-    return still_current(refs, {run_id: sight.observation for run_id, sight in look(index, refs).items()})
+    return still_current(refs, {run_id: sight.observation for run_id, sight in take_snapshots(index, refs).items()})
 
 
 def candidates(index: Index) -> tuple[RunRef, ...]:

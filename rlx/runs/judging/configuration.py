@@ -60,7 +60,7 @@ def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: Pars
     """Read again only where the file has changed."""
     if not (digest := digest_of_files([file])):
         return read(argument)
-    found: Tree | None = parsed.remembered((read.__name__, file), digest, lambda: _as_json(read(argument)))
+    found: Tree | None = parsed.cached((read.__name__, file), digest, lambda: _as_json(read(argument)))
     return read(argument) if found is None else found
 
 
@@ -115,7 +115,7 @@ def _of_attempt(plan: LaunchPlan, number: int, folder: Path, parsed: ParsedFiles
     if not (digest := digest_of_files([file])):
         return _compared(plan, number, folder)
     of = digest, plan.command, plan.recipe.get("overrides")
-    found: list[str] = parsed.remembered(("settings", file), of, lambda: _compared(plan, number, folder))
+    found: list[str] = parsed.cached(("settings", file), of, lambda: _compared(plan, number, folder))
     return found
 
 

@@ -30,18 +30,18 @@ from rlx.model import LOCAL, Cmd, Expectations, Finding, Place, RunState
 from rlx.model.run_dir import LATEST_LINK, LOG_FILE
 from rlx.resources import payload_folder
 from rlx.runs.logs import split_lines
-from rlx.runs.status.overview import overview
+from rlx.runs.status.judged_snapshots import judged_snapshots
 from rlx.runs.status.snapshots import quiet
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
     from rlx.runs.run import RunRef
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 _AT_ONCE = 8
 _GZIP = b"\x1f\x8b"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-NOTHING_PROMISED = Expectations(
+NO_EXPECTATIONS = Expectations(
     total_steps=None,
     validation_steps=(),
     last_step_validated=False,
@@ -63,7 +63,7 @@ class Diagnosed:
     log: str
     diagnosis: Diagnosis
     evidence: Evidence
-    row: Overview | None = None
+    row: Snapshot | None = None
     problem: RlxError | None = None
 
     @property
@@ -78,12 +78,12 @@ class Diagnosed:
 
 def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
     """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
-    rows = overview(index, refs)
+    rows = judged_snapshots(index, refs)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(_diagnose_row, rows))
 
 
-def causes_of(rows: Sequence[Overview]) -> dict[str, Hit | None]:
+def causes_of(rows: Sequence[Snapshot]) -> dict[str, Hit | None]:
     """Say why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
     # A host that did not answer a moment ago is not asked again.
     ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
@@ -100,7 +100,7 @@ def diagnose_log(path: Path) -> Diagnosed:
         evidence = replace(evidence, metrics=read_metrics(path).steps)
     is_short = evidence.total_steps is not None and evidence.last_step < evidence.total_steps
     excerpt = _excerpt(LOCAL, str(path.absolute()))
-    expectations, _ = with_configuration(NOTHING_PROMISED, evidence, read_printed_config(path))
+    expectations, _ = with_configuration(NO_EXPECTATIONS, evidence, read_printed_config(path))
     found = diagnose(
         excerpt, None, findings=_about_values(evidence, expectations, RunState.FINISHED), is_short=is_short
     )
@@ -139,7 +139,7 @@ def refuse_utf16(path: Path, head: bytes) -> None:
         raise RlxError(f"{path} is text in UTF-16", f"iconv -f UTF-16 -t UTF-8 {path} >utf8.log, and name that")
 
 
-def _diagnose_row(row: Overview) -> Diagnosed:
+def _diagnose_row(row: Snapshot) -> Diagnosed:
     log = f"{row.ref.remote_dir}/{LATEST_LINK}/{LOG_FILE}"
     try:
         excerpt = _excerpt(row.ref.place, log)
@@ -158,7 +158,7 @@ def _excerpt(place: Place, log: str) -> Excerpt:
     return excerpt
 
 
-def _findings(row: Overview) -> Iterator[Finding]:
+def _findings(row: Snapshot) -> Iterator[Finding]:
     if row.expectations is None:
         return  # nothing of it could be read
     if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):

@@ -34,9 +34,9 @@ from rlx.evidence.traces import Setup
 from rlx.evidence.waivers import Waiver
 from rlx.model import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.model.verdict_rules import RULES
-from rlx.runs.bundles.bundled_run import rules_stated
+from rlx.runs.bundles.bundled_run import noted_rules
 from rlx.runs.importing.log_copy import lacks, silent_as_of
-from rlx.runs.importing.log_source import Source, is_adopted, read_source, source_of
+from rlx.runs.importing.log_source import LogSource, is_adopted, read_source, source_of
 from rlx.runs.index.kept_waivers import read_waivers
 from rlx.runs.judging.configuration import (
     configurations,
@@ -50,7 +50,7 @@ from rlx.runs.judging.configuration import (
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunPaths, RunRef
-from rlx.runs.status.snapshots import Files, Sight, look, look_here
+from rlx.runs.status.snapshots import UNREAD, Files, Snapshot, cached_snapshots, take_snapshots
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
@@ -62,26 +62,26 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
     of which too little is known: its host's error, or that it has no manifest.
     """
-    sights = look(index, refs, Files.WHOLE)
+    sights = take_snapshots(index, refs, Files.WHOLE)
     for sight in sights.values():
         _refuse_unknown(sight)
-    judged, parsed = judge_sights(index, sights), ParsedFiles(index.home)
+    judged, parsed = judge_snapshots(index, sights), ParsedFiles(index.home)
     return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id], parsed) for ref in refs]
 
 
-def judge_here(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
+def judge_cached(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     """Those of these runs that have ended and can be judged by what is here of them; nobody is asked."""
-    judged = judge_sights(index, look_here(index, refs))
+    judged = judge_snapshots(index, cached_snapshots(index, refs))
     return [run for ref in refs if isinstance(run := judged.get(ref.run_id), JudgedRun)]
 
 
-def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedRun | RlxError]:
+def judge_snapshots(index: Index, sights: Mapping[str, Snapshot]) -> dict[str, JudgedRun | RlxError]:
     """The runs by id as they were found; without those that have no manifest that can be read.
 
     A run whose records make the judgement fail is its error, because they come from others and cost the other runs
     nothing.
     """
-    parsed, rules = ParsedFiles(index.home), rules_stated(index.home)
+    parsed, rules = ParsedFiles(index.home), noted_rules(index.home)
     return {
         run_id: _judged_alone(sight, sight.manifest, parsed, rules)
         for run_id, sight in sights.items()
@@ -89,7 +89,7 @@ def judge_sights(index: Index, sights: Mapping[str, Sight]) -> dict[str, JudgedR
     }
 
 
-def _judged_alone(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun | RlxError:
+def _judged_alone(sight: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun | RlxError:
     try:
         return _judge(sight, manifest, parsed, rules)
     except (RlxError, OSError):
@@ -112,7 +112,7 @@ def _sound(judged: JudgedRun | RlxError) -> JudgedRun:
     return judged
 
 
-def _refuse_unknown(sight: Sight) -> None:
+def _refuse_unknown(sight: Snapshot) -> None:
     copy, ref = sight.copy, sight.ref
     if copy.problem is not None and copy.final_state is None:
         raise copy.problem
@@ -145,9 +145,9 @@ def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRu
     return replace(run, verdict=verdict)
 
 
-def _judge(sight: Sight, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun:
+def _judge(sight: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun:
     ref, plan, copy, paths = sight.ref, manifest.plan, sight.copy, RunPaths(sight.copy.run_dir)
-    evidence = sight.evidence or read_evidence(paths.attempts, parsed)
+    evidence = read_evidence(paths.attempts, parsed) if sight.evidence is UNREAD else sight.evidence
     evidence = with_nodes(evidence, sight.workers.attempts)
     missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
@@ -190,7 +190,7 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
     return source.digests if source else ()
 
 
-def _with_config(run: JudgedRun, sight: Sight, parsed: ParsedFiles) -> JudgedRun:
+def _with_config(run: JudgedRun, sight: Snapshot, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
     paths = RunPaths(sight.copy.run_dir)
     found = configurations(paths.latest, parsed)
@@ -246,7 +246,7 @@ def verdict_of(
     added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
     setup = setup_digest, plan.treatment, plan.command, sorted(sent.items())
     of = evidence.digest, beside, added, state, rules, setup, to_jsonable(waivers)
-    kept = parsed.remembered(what, of, lambda: to_jsonable(judged()))
+    kept = parsed.cached(what, of, lambda: to_jsonable(judged()))
     return _with_waived(from_jsonable(Verdict, kept), plan)
 
 
@@ -313,7 +313,7 @@ def conflicts_of(run_dir: Path, evidence: Evidence, parsed: ParsedFiles) -> tupl
     return tuple(found)
 
 
-def _within(run_dir: Path, source: Source, parsed: ParsedFiles) -> tuple[Disagreement, ...]:
+def _within(run_dir: Path, source: LogSource, parsed: ParsedFiles) -> tuple[Disagreement, ...]:
     attempts = RunPaths(run_dir).attempts
     if source.followed or len(attempts) < 2:
         return ()

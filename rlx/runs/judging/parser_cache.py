@@ -53,7 +53,7 @@ class ParsedFiles:
             aside.replace(self._folder / name)
             self._tidy_at_times(sum(map(len, parts)))
 
-    def remembered(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
+    def cached(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
         """One JSON value: that of the last time, or what `compute` returns.
 
         `what` names it, and has one value at a time; `of` is all else that it depends on.

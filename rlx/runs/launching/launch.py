@@ -33,18 +33,18 @@ from rlx.runs.launching.shipment import (
     Shipped,
     block_name,
     check_plan,
-    digest,
     pack,
     pick_secrets,
-    promised,
     ray_tokens,
+    sent_manifests,
     shared_container,
+    shipment_digest,
     short_secrets,
 )
-from rlx.runs.queries import at_once
+from rlx.runs.queries import in_parallel
 from rlx.runs.run import RunRef, new_launch_id, new_ref, worker_ref
 from rlx.runs.status.observation import Observation
-from rlx.runs.status.snapshots import look
+from rlx.runs.status.snapshots import take_snapshots
 
 _MOST_LINES = 5
 _REPEAT_S = 3600.0
@@ -90,7 +90,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     shares = shares_of(index, pending, registered, is_sweep=bool(asked))
-    index.keep_manifests([row for part in chain.from_iterable(shares) for row in promised(part.runs)])
+    index.keep_manifests([row for part in chain.from_iterable(shares) for row in sent_manifests(part.runs)])
     answers = _deliver_all(index, pending, shares, lambda part: pack(part.runs, secrets, tokens))
     heads = tuple(ref for ref in pending.runs if not ref.node)
     if len(plans) == len(heads):
@@ -115,7 +115,7 @@ def _deliver_all(
 
     if alone:
         return start(shares[0])
-    done = at_once(shares, start)
+    done = in_parallel(shares, start)
     failures = [one for one in done if isinstance(one, RlxError)]
     answers = [answer for one in done if isinstance(one, list) for answer in one]
     if failures:
@@ -134,7 +134,7 @@ def _partly(failures: Sequence[RlxError], answers: Sequence[str]) -> RlxError:
 def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes, *, alone: bool) -> list[str]:
     """The host's answers. `alone`: nothing of this launch goes to other hosts at the same time. Raises RlxError."""
     try:
-        completed = deliver(part, pending.launch_id, archive)
+        completed = send_part(part, pending.launch_id, archive)
     except HostError as error:
         raise _cut_off(index, pending, part, error, alone=alone) from None
     answers = completed.out.decode(errors="replace").splitlines()
@@ -195,7 +195,7 @@ def _journal(index: Index, plans: Sequence[LaunchPlan], asked: str) -> PendingLa
 
 
 def _seen(index: Index, refs: Sequence[RunRef]) -> list[Observation]:
-    return [sight.observation for sight in look(index, refs).values()]
+    return [sight.observation for sight in take_snapshots(index, refs).values()]
 
 
 def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
@@ -384,13 +384,13 @@ exit
 )
 
 
-def deliver(part: Part, launch_id: str, archive: bytes) -> Completed:
+def send_part(part: Part, launch_id: str, archive: bytes) -> Completed:
     """The runs packed into `archive` are put in place and started. Raises HostError."""
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
-    return send(part.site, "accept", launch_id, digest(part.runs), archive, timeout_s)
+    return send_archive(part.site, "accept", launch_id, shipment_digest(part.runs), archive, timeout_s)
 
 
-def send(
+def send_archive(
     site: Site, verb: str, launch_id: str, digest: str, archive: bytes, timeout_s: float = _TIMEOUT_S
 ) -> Completed:
     """Unpack the archive at a site, and let the supervise.sh in it do `verb` with it. Raises HostError.

@@ -19,8 +19,8 @@ from rlx.runs.copies.mirror import folder_of
 from rlx.runs.index.registrations import with_registrations
 from rlx.runs.index.run_index import Index
 from rlx.runs.index.tables import Move, MovePhase
-from rlx.runs.launching.launch import Part, deliver, started_ids
-from rlx.runs.launching.shipment import Shipped, block_name, check_plan, pack, pick_secrets, promised
+from rlx.runs.launching.launch import Part, send_part, started_ids
+from rlx.runs.launching.shipment import Shipped, block_name, check_plan, pack, pick_secrets, sent_manifests
 from rlx.runs.run import RunRef, container_of
 
 _WITHDRAW_S = 60.0
@@ -71,7 +71,7 @@ def ship(
         # What was copied here is of a run directory that is gone.
         shutil.rmtree(folder_of(index) / run.ref.run_id, ignore_errors=True)
     index.relocate(replace(move, phase=MovePhase.SENT), [run.ref for run in runs])
-    index.keep_manifests(promised(runs))
+    index.keep_manifests(sent_manifests(runs))
     _send(index, move, runs, pack(runs, secrets))
     index.note_move(replace(move, phase=MovePhase.DONE))
     return tuple(run.ref for run in runs)
@@ -85,7 +85,7 @@ def _send(index: Index, move: Move, runs: tuple[Shipped, ...], archive: bytes) -
     """Raises RlxError; what did not arrive for certain may go elsewhere."""
     host, withdrawn = runs[0].ref.host, replace(move, phase=MovePhase.WITHDRAWN)
     try:
-        completed = deliver(Part(runs), move.launch_id, archive)
+        completed = send_part(Part(runs), move.launch_id, archive)
     except HostError as error:
         if not error.arrived:
             index.note_move(withdrawn)

@@ -19,8 +19,8 @@ from rlx.model import to_jsonable
 from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles, Lineage
 from rlx.model.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
 from rlx.runs import supervisor
-from rlx.runs.launching.launch import send
-from rlx.runs.launching.shipment import digest_of, pack_attempt, pick_secrets, wanted
+from rlx.runs.launching.launch import send_archive
+from rlx.runs.launching.shipment import device_request, order_digest, pack_attempt, pick_secrets
 from rlx.runs.manifest import Manifest
 from rlx.runs.run import RunRef, container_of, is_run_id
 
@@ -62,7 +62,7 @@ def begin_attempt(
     }
     archive = pack_attempt(plan, secrets, order, files)
     try:
-        done = send(site, "retry", f"{ref.launch_id}-{lineage.attempt}", digest_of(order, site), archive)
+        done = send_archive(site, "retry", f"{ref.launch_id}-{lineage.attempt}", order_digest(order, site), archive)
     except HostError as error:
         raise _cut_off(ref, error) from None
     return _answered(ref, done)
@@ -75,7 +75,7 @@ def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resump
     if not is_run_id(ref) or not all(map(_FOLDER.fullmatch, names)):
         raise UsageError(f"{ref.run_id}: its name or that of a checkpoint is none of rlx's")
     begin = f"{CHECKPOINTS_DIR}/{chosen.folder}" if chosen else _ANEW
-    first = f"{ref.run_id} {plan.device_kind} {wanted(plan)} {lineage.attempt} {begin}"
+    first = f"{ref.run_id} {plan.device_kind} {device_request(plan)} {lineage.attempt} {begin}"
     marks = [f"mark {resumption.marker} {chosen.step}"] if chosen else []
     return "\n".join(chain([first], _sums(manifest), (f"aside {name}" for name in resumption.aside), marks, ["end\n"]))
 

@@ -233,11 +233,11 @@ def pack(
 
 
 def _order(runs: Sequence[Shipped]) -> str:
-    lines = [f"{run.ref.run_id} {run.plan.device_kind} {wanted(run.plan)}" for run in runs]
+    lines = [f"{run.ref.run_id} {run.plan.device_kind} {device_request(run.plan)}" for run in runs]
     return "\n".join([*lines, "end\n"])
 
 
-def promised(runs: Sequence[Shipped]) -> list[tuple[str, str, str]]:
+def sent_manifests(runs: Sequence[Shipped]) -> list[tuple[str, str, str]]:
     """Run id, digest of the manifest and container of each run that `pack` packs, for the index to keep."""
     return [(run.ref.run_id, manifest_digest(_manifest(run)), run.ref.container) for run in runs]
 
@@ -246,12 +246,12 @@ def _manifest(run: Shipped) -> str:
     return render_manifest(run.ref, run.position, run.plan, run.moved)
 
 
-def digest(runs: Sequence[Shipped]) -> str:
+def shipment_digest(runs: Sequence[Shipped]) -> str:
     """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
-    return digest_of(_order(runs), runs[0].plan.site)
+    return order_digest(_order(runs), runs[0].plan.site)
 
 
-def digest_of(order: str, site: Site) -> str:
+def order_digest(order: str, site: Site) -> str:
     """The same of an order for a site."""
     return hashlib.sha256((supervisor.script(name_of(site.batch)) + order).encode()).hexdigest()
 
@@ -266,7 +266,7 @@ def _inner_runs(site: Site) -> str:
     return f"{(site.container_root or '').rstrip('/')}/runs"
 
 
-def wanted(plan: LaunchPlan) -> str:
+def device_request(plan: LaunchPlan) -> str:
     if plan.site.batch is not None:
         return str(plan.devices)
     return "=" + ",".join(map(str, sorted(plan.device_list))) if plan.device_list else str(plan.devices)

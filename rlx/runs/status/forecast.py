@@ -13,11 +13,11 @@ from rlx.model import RunState
 
 if TYPE_CHECKING:
     from rlx.runs.run import RunRef
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class TimeEstimate:
     """`seconds` from now, None where that is not known: then `at_least` so many, and `why` says what is missing.
 
     It holds if nothing else comes in between, and every run goes on at its pace.
@@ -31,7 +31,7 @@ class Estimate:
 class Paces:
     """The seconds that a run of an arm takes, by other runs of the same launch; those of its own host go before."""
 
-    def __init__(self, rows: Iterable[Overview]) -> None:
+    def __init__(self, rows: Iterable[Snapshot]) -> None:
         self._known: dict[tuple[str, ...], list[float]] = {}
         for row in rows:
             if (seconds := _whole_seconds(row)) is not None:
@@ -48,7 +48,7 @@ def _keys(ref: RunRef) -> tuple[tuple[str, ...], ...]:
     return (ref.launch_id, ref.arm, ref.host), (ref.launch_id, ref.arm)
 
 
-def _whole_seconds(row: Overview) -> float | None:
+def _whole_seconds(row: Snapshot) -> float | None:
     seen = row.observation
     if row.state is RunState.FINISHED and seen.started_epoch is not None and seen.ended_epoch is not None:
         return max(0.0, seen.ended_epoch - seen.started_epoch) if row.steps_done >= (row.steps_total or 0) else None
@@ -57,7 +57,7 @@ def _whole_seconds(row: Overview) -> float | None:
     return None
 
 
-def seconds_left(row: Overview, paces: Paces) -> float:
+def seconds_left(row: Snapshot, paces: Paces) -> float:
     """Estimate when a run that has its devices lets them go; infinite where that is not known."""
     if row.state is RunState.RUNNING and row.seconds_left is not None:
         return row.seconds_left
@@ -66,30 +66,32 @@ def seconds_left(row: Overview, paces: Paces) -> float:
     return math.inf
 
 
-def foretell(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish]) -> Mapping[str, Estimates]:
+def estimate_waits(
+    held: Mapping[int, float], free: Iterable[int], waiting: Sequence[DeviceRequest]
+) -> Mapping[str, WaitEstimate]:
     """When each of these waiting runs starts and ends. What is infinite is not known, and may be over at once."""
     free = tuple(free)
-    known = times(held, free, waiting)
+    known = start_and_end_times(held, free, waiting)
     hurried = [replace(wish, seconds=_or_none(wish.seconds)) for wish in waiting]
-    earliest = times({device: _or_none(seconds) for device, seconds in held.items()}, free, hurried)
+    earliest = start_and_end_times({device: _or_none(seconds) for device, seconds in held.items()}, free, hurried)
     return {wish.run_id: _estimates(wish.run_id, known, earliest) for wish in waiting}
 
 
 @dataclass(frozen=True, slots=True)
-class Estimates:
+class WaitEstimate:
     """When a run that waits starts, and when it ends."""
 
-    start: Estimate
-    end: Estimate
+    start: TimeEstimate
+    end: TimeEstimate
 
 
-def _estimates(run_id: str, known: Times, earliest: Times) -> Estimates:
+def _estimates(run_id: str, known: Times, earliest: Times) -> WaitEstimate:
     (start, end), (first_start, first_end) = known[run_id], earliest[run_id]
-    return Estimates(_estimate(start, first_start), _estimate(end, first_end))
+    return WaitEstimate(_estimate(start, first_start), _estimate(end, first_end))
 
 
-def _estimate(seconds: float, at_least: float) -> Estimate:
-    return Estimate(seconds if math.isfinite(seconds) else None, min(seconds, _or_none(at_least)))
+def _estimate(seconds: float, at_least: float) -> TimeEstimate:
+    return TimeEstimate(seconds if math.isfinite(seconds) else None, min(seconds, _or_none(at_least)))
 
 
 def _or_none(seconds: float) -> float:
@@ -102,7 +104,7 @@ Times = Mapping[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class DeviceRequest:
     """A run that waits for `count` of the devices `could`; None: it does not say which, and could take any.
 
     `seconds` is how long it will take, infinite where nothing is known of that.
@@ -113,12 +115,12 @@ class Wish:
     could: frozenset[int] | None = None
     seconds: float = math.inf
 
-    def competes(self, other: Wish) -> bool:
+    def competes(self, other: DeviceRequest) -> bool:
         """Tell whether both could take the same device."""
         return self.could is None or other.could is None or bool(self.could & other.could)
 
 
-def turns(free: Iterable[int], waiting: Sequence[Wish]) -> dict[str, tuple[int, ...]]:
+def runs_to_start(free: Iterable[int], waiting: Sequence[DeviceRequest]) -> dict[str, tuple[int, ...]]:
     """The devices of each run that starts now; `waiting` is in the order of the tickets.
 
     A run goes past those ahead of it if it starts on devices none of which any of them could take: to them it is then
@@ -134,11 +136,11 @@ def turns(free: Iterable[int], waiting: Sequence[Wish]) -> dict[str, tuple[int, 
     return started
 
 
-def _could(wish: Wish, device: int) -> bool:
+def _could(wish: DeviceRequest, device: int) -> bool:
     return wish.could is None or device in wish.could
 
 
-def times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish]) -> Times:
+def start_and_end_times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[DeviceRequest]) -> Times:
     """Foretell the runs that wait, if nothing comes in between. `held`: the seconds until each device is let go."""
     now_free, queue, found = set(free), list(waiting), {}
     order = count()
@@ -148,7 +150,7 @@ def times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[Wish
     heapq.heapify(releases)
     now = 0.0
     while True:
-        for run_id, devices in turns(now_free, queue).items():
+        for run_id, devices in runs_to_start(now_free, queue).items():
             wish = next(wish for wish in queue if wish.run_id == run_id)
             queue.remove(wish)
             now_free -= set(devices)
@@ -181,15 +183,15 @@ class Sweep:
     seeds: tuple[int, ...]
     ended: int
     waiting: tuple[Waiting, ...]
-    end: Estimate | None
+    end: TimeEstimate | None
 
 
-def sweeps(rows: Sequence[Overview]) -> list[Sweep]:
+def sweeps(rows: Sequence[Snapshot]) -> list[Sweep]:
     """Each launch of these rows, which lie side by side."""
     return [_sweep(list(group)) for _, group in groupby(rows, key=lambda row: row.ref.launch_id)]
 
 
-def _sweep(rows: Sequence[Overview]) -> Sweep:
+def _sweep(rows: Sequence[Snapshot]) -> Sweep:
     return Sweep(
         launch_id=rows[0].ref.launch_id,
         name=rows[0].ref.name,
@@ -198,28 +200,28 @@ def _sweep(rows: Sequence[Overview]) -> Sweep:
         seeds=tuple(dict.fromkeys(row.ref.seed for row in rows)),
         ended=sum(row.state.is_terminal for row in rows),
         waiting=tuple(_waiting(rows)),
-        end=when_all_end(rows),
+        end=estimate_end(rows),
     )
 
 
-def _waiting(rows: Sequence[Overview]) -> Iterator[Waiting]:
+def _waiting(rows: Sequence[Snapshot]) -> Iterator[Waiting]:
     for host, here in _by_host(row for row in rows if _waits(row)):
         yield Waiting(host, tuple(row.ref.run_id for row in here), here[0].observation.detail or "next in line")
 
 
-def _by_host(rows: Iterable[Overview]) -> list[tuple[str, list[Overview]]]:
-    hosts: dict[str, list[Overview]] = {}
+def _by_host(rows: Iterable[Snapshot]) -> list[tuple[str, list[Snapshot]]]:
+    hosts: dict[str, list[Snapshot]] = {}
     for row in rows:
         hosts.setdefault(row.ref.host, []).append(row)
     return list(hosts.items())
 
 
-def _waits(row: Overview) -> bool:
+def _waits(row: Snapshot) -> bool:
     """Tell whether it has no devices yet; one that was just shipped says `starting`, too."""
     return row.state is RunState.QUEUED or (row.state is RunState.STARTING and row.observation.started_epoch is None)
 
 
-def when_all_end(rows: Sequence[Overview]) -> Estimate | None:
+def estimate_end(rows: Sequence[Snapshot]) -> TimeEstimate | None:
     """Estimate when all of a launch have ended; None if they have. Runs outside of it are not known here."""
     left = [row for row in rows if not row.state.is_terminal]
     if not left:
@@ -228,10 +230,10 @@ def when_all_end(rows: Sequence[Overview]) -> Estimate | None:
     ends = [end for _, here in _by_host(left) for end in _ends(here, paces)]
     seconds = max(math.inf if end.seconds is None else end.seconds for end in ends)
     why = dict.fromkeys(reason for end in ends for reason in end.why)
-    return Estimate(seconds if math.isfinite(seconds) else None, max(end.at_least for end in ends), tuple(why))
+    return TimeEstimate(seconds if math.isfinite(seconds) else None, max(end.at_least for end in ends), tuple(why))
 
 
-def _ends(rows: Sequence[Overview], paces: Paces) -> Iterator[Estimate]:
+def _ends(rows: Sequence[Snapshot], paces: Paces) -> Iterator[TimeEstimate]:
     """When each of these runs of one host ends, its own devices being all that the launch has there."""
     at_work = [row for row in rows if not _waits(row)]
     waiting = [row for row in rows if _waits(row)]
@@ -240,38 +242,39 @@ def _ends(rows: Sequence[Overview], paces: Paces) -> Iterator[Estimate]:
     for row in at_work:
         left = seconds_left(row, paces)
         held |= dict.fromkeys(row.device_list or [next(numbers) for _ in range(row.devices)], left)
-        yield Estimate(left) if math.isfinite(left) else Estimate(None, why=(_unknown_end(row),))
+        yield TimeEstimate(left) if math.isfinite(left) else TimeEstimate(None, why=(_unknown_end(row),))
     if waiting and waiting[0].observation.queued_behind > len(at_work):
-        yield Estimate(None, why=(_others(waiting[0]),))
+        yield TimeEstimate(None, why=(_others(waiting[0]),))
     else:
         yield from _ends_of_waiting(waiting, held, paces)
 
 
-def _ends_of_waiting(waiting: Sequence[Overview], held: dict[int, float], paces: Paces) -> Iterator[Estimate]:
+def _ends_of_waiting(waiting: Sequence[Snapshot], held: dict[int, float], paces: Paces) -> Iterator[TimeEstimate]:
     wishes = [
-        Wish(row.ref.run_id, row.devices, frozenset(row.device_list or held), paces.seconds(row.ref)) for row in waiting
+        DeviceRequest(row.ref.run_id, row.devices, frozenset(row.device_list or held), paces.seconds(row.ref))
+        for row in waiting
     ]
-    foretold = foretell(held, (), wishes)
+    foretold = estimate_waits(held, (), wishes)
     for row in waiting:
         end = foretold[row.ref.run_id].end
         if end.seconds is None and math.isinf(paces.seconds(row.ref)):
-            end = Estimate(None, end.at_least, (_unknown_arm(row),))
+            end = TimeEstimate(None, end.at_least, (_unknown_arm(row),))
         elif end.seconds is None and not end.at_least:
-            end = Estimate(None, why=(_others(row),))
+            end = TimeEstimate(None, why=(_others(row),))
         yield end
 
 
-def _unknown_end(row: Overview) -> str:
+def _unknown_end(row: Snapshot) -> str:
     if row.state is RunState.UNREACHABLE:
         return f"{row.ref.host} does not answer"
     return f"{row.ref.short_name} stands still" if row.state is RunState.STALLED else _unknown_arm(row)
 
 
-def _unknown_arm(row: Overview) -> str:
+def _unknown_arm(row: Snapshot) -> str:
     return f"no pace of {row.ref.arm} is known yet"
 
 
-def _others(row: Overview) -> str:
+def _others(row: Snapshot) -> str:
     if not row.observation.queued_behind:
         return f"nothing of it has started on {row.ref.host} yet"
     return f"runs outside this launch are ahead on {row.ref.host}"

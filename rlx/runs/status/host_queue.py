@@ -13,11 +13,11 @@ from rlx.hosts.host_errors import reading_answer
 from rlx.model import Place
 from rlx.runs import supervisor
 from rlx.runs.queries import DEADLINE_S
-from rlx.runs.status.forecast import Estimate, Paces, Wish, foretell, seconds_left
+from rlx.runs.status.forecast import DeviceRequest, Paces, TimeEstimate, estimate_waits, seconds_left
 from rlx.runs.status.host_report import epoch_of
 
 if TYPE_CHECKING:
-    from rlx.runs.status.overview import Overview
+    from rlx.runs.status.snapshots import Snapshot
     from rlx.schedulers.protocol import QueuedJob
 
 
@@ -50,7 +50,7 @@ class Waiter:
     container: str | None
     since: float
     behind: tuple[str, ...]
-    start: Estimate
+    start: TimeEstimate
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class HostQueue:
     now: float = 0.0
 
 
-def host_queue(place: Place, leases: Leases, rows: Mapping[str, Overview], paces: Paces) -> HostQueue:
+def host_queue(place: Place, leases: Leases, rows: Mapping[str, Snapshot], paces: Paces) -> HostQueue:
     """Join what the host says of its devices with what is known here of runs: `rows`, by the ids of their heads."""
     held = [_holder(run_id, kind, [*leased], rows, paces) for (run_id, kind), leased in _by_run(leases.held)]
     used = {(process.kind, process.device) for process in leases.foreign}
@@ -101,7 +101,7 @@ def _by_run(held: Iterable[Lease]) -> Iterable[tuple[tuple[str, str], Iterable[L
     return sorted(grouped, key=lambda each: (each[0][1], min(lease.device for lease in each[1])))
 
 
-def _holder(run_id: str, kind: str, leased: Sequence[Lease], rows: Mapping[str, Overview], paces: Paces) -> Holder:
+def _holder(run_id: str, kind: str, leased: Sequence[Lease], rows: Mapping[str, Snapshot], paces: Paces) -> Holder:
     first, row = leased[0], rows.get(run_id)
     left = seconds_left(row, paces) if row else math.inf
     return Holder(
@@ -132,11 +132,11 @@ def _waiters(
     held: Sequence[Holder],
     seconds: Mapping[int, float],
     free: Sequence[int],
-    rows: Mapping[str, Overview],
+    rows: Mapping[str, Snapshot],
     paces: Paces,
 ) -> list[Waiter]:
     wishes = [_wish(ticket, rows, paces) for ticket in tickets]
-    foretold = foretell(seconds, free, wishes)
+    foretold = estimate_waits(seconds, free, wishes)
     return [
         Waiter(
             ticket.run_id,
@@ -153,13 +153,13 @@ def _waiters(
     ]
 
 
-def _wish(ticket: Ticket, rows: Mapping[str, Overview], paces: Paces) -> Wish:
+def _wish(ticket: Ticket, rows: Mapping[str, Snapshot], paces: Paces) -> DeviceRequest:
     row = rows.get(ticket.run_id)
     could = None if ticket.could is None else frozenset(ticket.could)
-    return Wish(ticket.run_id, ticket.count or 1, could, paces.seconds(row.ref) if row else math.inf)
+    return DeviceRequest(ticket.run_id, ticket.count or 1, could, paces.seconds(row.ref) if row else math.inf)
 
 
-def _behind(wish: Wish, ahead: Sequence[Wish], held: Sequence[Holder]) -> tuple[str, ...]:
+def _behind(wish: DeviceRequest, ahead: Sequence[DeviceRequest], held: Sequence[Holder]) -> tuple[str, ...]:
     having = [holder.run_id for holder in held if wish.could is None or wish.could & {*holder.devices}]
     return (*having, *(other.run_id for other in ahead if wish.competes(other)))
 
@@ -221,7 +221,7 @@ class Leases:
     now: float = 0.0
 
 
-def look_at_leases(place: Place, folder: str) -> Leases:
+def query_leases(place: Place, folder: str) -> Leases:
     """One round trip; writes nothing there. `folder` is the site's `leases`. Raises HostError if the host is silent."""
     text = supervisor.call(place, "leases", folder, timeout_s=DEADLINE_S)
     with reading_answer(place.host, "who has its devices"):

@@ -27,7 +27,7 @@ from rlx.model.run_dir import (
     STOP_FILE,
 )
 from rlx.runs import supervisor
-from rlx.runs.queries import DEADLINE_S, Asked, ask
+from rlx.runs.queries import DEADLINE_S, QueryResult, query_places
 from rlx.runs.run import RunRef
 from rlx.schedulers.protocol import Job, SilentJob, facts_of
 from rlx.schedulers.registry import PACKAGES
@@ -63,7 +63,7 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class RunFacts:
     """The facts that `supervise.sh report` gives of one run. Times are seconds since 1970 by the host's clock.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
@@ -166,7 +166,7 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
 """What reads each kind of line; others begin with the name of a batch scheduler, or are of a later supervise.sh."""
 
 
-def parse_report(text: str) -> dict[str, Facts]:
+def parse_report(text: str) -> dict[str, RunFacts]:
     """The runs of a report by id. Those of which the host has neither a directory nor a process are left out.
 
     Raises ValueError or LookupError for what is no report.
@@ -179,9 +179,9 @@ def parse_report(text: str) -> dict[str, Facts]:
     return marked | there | _with_jobs(there, records)
 
 
-def _with_jobs(there: Mapping[str, Facts], records: _Records) -> dict[str, Facts]:
+def _with_jobs(there: Mapping[str, RunFacts], records: _Records) -> dict[str, RunFacts]:
     """Those of the runs that are jobs, with what their schedulers say."""
-    found: dict[str, Facts] = {}
+    found: dict[str, RunFacts] = {}
     answers: dict[str, Any] = {}
     for run_id, facts in there.items():
         name, _, number = records.runs[run_id].get("job", "").partition(",")
@@ -190,7 +190,7 @@ def _with_jobs(there: Mapping[str, Facts], records: _Records) -> dict[str, Facts
     return found
 
 
-def _job(name: str, number: str, facts: Facts, records: _Records, answers: dict[str, Any]) -> Job:
+def _job(name: str, number: str, facts: RunFacts, records: _Records, answers: dict[str, Any]) -> Job:
     """What its scheduler says of a job; one that cannot be loaded costs its own runs."""
     try:
         scheduler = facts_of(name)
@@ -246,11 +246,11 @@ def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
     return {"supervisor": life, "leader": life, "members": "0", "container": status}
 
 
-def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> Facts:
+def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tuple[str, str], _File]) -> RunFacts:
     log, metrics = files.get((run_id, LOG_FILE)), files.get((run_id, METRICS_FILE))
     started = files.get((run_id, STARTED_DIR))
     shipped = files.get((run_id, LINEAGE_FILE)) or files.get((run_id, MANIFEST_FILE))
-    return Facts(
+    return RunFacts(
         run_id=run_id,
         now=now,
         attempt=int(values["attempt"]),
@@ -275,7 +275,7 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
     )
 
 
-def _removed(run_id: str, now: float, records: _Records) -> Facts:
+def _removed(run_id: str, now: float, records: _Records) -> RunFacts:
     """Conclude about a run whose directory is gone, and of which processes are left."""
     values = {"attempt": "1", "holder": "none", "supervisor": "none", "leader": "none", "ahead": "0"}
     values["members"] = str(records.members[run_id])
@@ -291,7 +291,7 @@ def _parse_exit(text: str) -> Exit | None:
         return None
 
 
-def derive_state(facts: Facts) -> RunState:
+def derive_state(facts: RunFacts) -> RunState:
     """The one place that decides what has become of a run.
 
     A recorded exit is the truth even if nothing is left to confirm it. A host that shares the folder with the one that
@@ -316,7 +316,7 @@ def derive_state(facts: Facts) -> RunState:
     return RunState.STARTING if just_shipped else RunState.LOST
 
 
-def _state_of_job(facts: Facts, job: Job) -> RunState:
+def _state_of_job(facts: RunFacts, job: Job) -> RunState:
     if facts.started is None:
         return job.state_before_start(just_sent=facts.now - facts.created < START_GRACE_S)
     beats = [time for time in (facts.heartbeat, facts.started) if time is not None]
@@ -347,7 +347,7 @@ def _state_after(end: Exit, stop_asked: bool) -> RunState:
     return RunState.STOPPED if stop_asked else RunState.FAILED
 
 
-def _state_while_started(facts: Facts, started: float) -> RunState:
+def _state_while_started(facts: RunFacts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
     # A holder outlives the supervisor by the moment that it takes to record what became of it.
     if not facts.may_be_alive and not just_started and facts.holder is not Life.LIVE:
@@ -355,7 +355,7 @@ def _state_while_started(facts: Facts, started: float) -> RunState:
     return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
 
 
-def container_detail(facts: Facts) -> str:
+def container_detail(facts: RunFacts) -> str:
     """Say what a person must know of the container of a run that has not recorded an end; empty if nothing."""
     if facts.started is None:
         return ""
@@ -388,7 +388,7 @@ _ENDS = {
 
 _MOST_IDS_A_CALL = 500
 
-Reports = Asked[dict[str, Facts]]
+Reports = QueryResult[dict[str, RunFacts]]
 """The facts by run id, one answer a root."""
 
 
@@ -397,13 +397,13 @@ def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> R
 
     refs = list(refs)
 
-    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, Facts]:
+    def report(place: Place, root: str, ids: Sequence[str]) -> dict[str, RunFacts]:
         before = time.time()
         return read_report(
             place, root, run_part(transport_for(place), report_part(root, ids, refs), deadline_s), before
         )
 
-    return ask(refs, report, deadline_s)
+    return query_places(refs, report, deadline_s)
 
 
 def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> ScriptPart:
@@ -414,7 +414,7 @@ def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> Script
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []), "--", *containers)
 
 
-def read_report(place: Place, root: str, completed: Completed, before: float) -> dict[str, Facts]:
+def read_report(place: Place, root: str, completed: Completed, before: float) -> dict[str, RunFacts]:
     """Parse what a `report_part` has just answered, asked at `before`. Raises RlxError for what is no report."""
     after, text = time.time(), supervisor.answer(place, "report", completed)
     text += _of_plug_ins(place, root, text)

@@ -13,7 +13,7 @@ from rlx.hosts.clock import Clock
 from rlx.model import RunState
 from rlx.runs.duration import duration, moment
 from rlx.runs.run import RunRef
-from rlx.runs.status.host_report import Facts, Life, Reports, container_detail, derive_state
+from rlx.runs.status.host_report import Life, Reports, RunFacts, container_detail, derive_state
 
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
@@ -150,7 +150,7 @@ def _by_now(known: CachedState, now: float) -> Observation:
     return replace(seen, seconds_since_end=seen.seconds_since_end + max(0.0, now - known.seen))
 
 
-def _observation(run_id: str, facts: Facts | None, known: CachedState | None, now: float) -> Observation:
+def _observation(run_id: str, facts: RunFacts | None, known: CachedState | None, now: float) -> Observation:
     if facts is None:
         return _without_folder(run_id, known, now)
     state = derive_state(facts)
@@ -176,7 +176,7 @@ def _observation(run_id: str, facts: Facts | None, known: CachedState | None, no
     )
 
 
-def _since(facts: Facts, then: float | None) -> float | None:
+def _since(facts: RunFacts, then: float | None) -> float | None:
     return None if then is None else max(0.0, facts.now - then)
 
 
@@ -187,7 +187,7 @@ def _without_folder(run_id: str, known: CachedState | None, now: float) -> Obser
     return Observation(run_id, RunState.LOST, detail="its run directory is gone")
 
 
-def _detail(facts: Facts, state: RunState) -> str:
+def _detail(facts: RunFacts, state: RunState) -> str:
     if facts.exit is not None:
         return _detail_of_end(facts, facts.exit.code)
     if facts.job is not None and not facts.is_removed:
@@ -210,7 +210,7 @@ def _detail(facts: Facts, state: RunState) -> str:
     return ""
 
 
-def _detail_of_end(facts: Facts, code: int) -> str:
+def _detail_of_end(facts: RunFacts, code: int) -> str:
     left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
     cut = facts.job.cut_words(facts.cut) if code and facts.job else ""
     return "; ".join(part for part in (cut, _signal_name(code), left) if part)
@@ -224,7 +224,7 @@ def _signal_name(code: int) -> str:
         return ""
 
 
-def _detail_of_loss(facts: Facts) -> str:
+def _detail_of_loss(facts: RunFacts) -> str:
     if facts.started is not None:
         return "its processes are gone and none recorded an end: killed, or the machine restarted"
     return "never started" if facts.holder is Life.NONE else "never started: its holder ended while it waited"

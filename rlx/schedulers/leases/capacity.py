@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlx.model import Place, Site
-from rlx.runs import Leases, look_at_leases
+from rlx.runs import Leases, query_leases
 
 
 def capacity(place: Place, site: Site) -> Leases:
     """Return the leases of the host, in one round trip. Raises HostError."""
-    return look_at_leases(place, site.leases)
+    return query_leases(place, site.leases)
