@@ -85,8 +85,8 @@ def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: f
         return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
 
 
-def _may_wait(sight: Snapshot) -> bool:
-    return RunState.QUEUED in (sight.state, sight.observation.last_known)
+def _may_wait(snapshot: Snapshot) -> bool:
+    return RunState.QUEUED in (snapshot.state, snapshot.observation.last_known)
 
 
 def stop(ref: RunRef, grace_s: float) -> Stopped:

@@ -25,7 +25,9 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 def current_runs(index: Index) -> tuple[RunRef, ...]:
     """Find what a person cares for now: the newest launch, and every run that has not ended. Empty without runs."""
     refs = candidates(index)
-    return still_current(refs, {run_id: sight.observation for run_id, sight in take_snapshots(index, refs).items()})
+    return still_current(
+        refs, {run_id: snapshot.observation for run_id, snapshot in take_snapshots(index, refs).items()}
+    )
 
 
 def candidates(index: Index) -> tuple[RunRef, ...]:

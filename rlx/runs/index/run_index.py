@@ -29,7 +29,7 @@ from rlx.model import Finding, Severity, Site
 from rlx.runs import manifest as manifests
 from rlx.runs.importing.log_source import adopted_refs, adopted_tombstones
 from rlx.runs.index import tables, tombstones
-from rlx.runs.index.tables import CachedState, Found, Move, PendingLaunch
+from rlx.runs.index.tables import CachedState, FoundRun, Move, PendingLaunch
 from rlx.runs.index.tombstones import Tombstone, parse_tombstone, tombstone_text
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import fetch_manifests, manifest_digest, parse_manifest
@@ -265,13 +265,13 @@ class ReportedRun(NamedTuple):
     digest: str
 
 
-Report = ReportedRun | Tombstone | None
+HostRecord = ReportedRun | Tombstone | None
 """What one file of a host says; None: nothing that this rlx can read."""
 
 
-def _find_runs(site: Site, home: Path) -> tuple[list[Found], dict[str, Tombstone]]:
+def _find_runs(site: Site, home: Path) -> tuple[list[FoundRun], dict[str, Tombstone]]:
     """Return every run below the root of a site, and by id the tombstones there."""
-    reports = _read_reports(site, home)
+    reports = _read_records(site, home)
     removed = {each.run_id: each for each in reports if isinstance(each, Tombstone)}
     found = []
     for run in reports:
@@ -279,16 +279,16 @@ def _find_runs(site: Site, home: Path) -> tuple[list[Found], dict[str, Tombstone
             # The manifest may name any container. It has the site's if that is the one in which the inventory has runs.
             container = container_of(site) if run.container_id == site.container_id else ""
             ref = RunRef(*run[:5], site.place, site.root, run.created, run.node, container)
-            found.append(Found(ref, run.position, run.digest))
+            found.append(FoundRun(ref, run.position, run.digest))
     for run_id in removed.keys() - {one.ref.run_id for one in found}:
         gone = removed[run_id]
         names = (gone.run_id, gone.launch_id, gone.name, gone.arm, gone.seed)
         ref = RunRef(*names, site.place, site.root, gone.created, gone.node, container_of(site))
-        found.append(Found(ref, gone.position, gone.manifest))
+        found.append(FoundRun(ref, gone.position, gone.manifest))
     return [one for one in found if is_run_id(one.ref)], removed
 
 
-def _read_reports(site: Site, home: Path) -> list[Report]:
+def _read_records(site: Site, home: Path) -> list[HostRecord]:
     """Read the manifests and tombstones of a site. Raises HostError if the site does not answer.
 
     What a file said is cached in `home` by its digest as long as the host has it, so that of many old runs only the
@@ -299,24 +299,24 @@ def _read_reports(site: Site, home: Path) -> list[Report]:
     name = hashlib.sha256(repr(("shown", astuple(site.place), site.root)).encode()).hexdigest()[:32]
     # Another version of rlx would read them differently; empty where it has just been written.
     rules = digest_of_files(str(module.__file__) for module in (manifests, tombstones))
-    known: Mapping[str, Report] = {}
+    known: Mapping[str, HostRecord] = {}
     cached = load_sections(store, name)
     if cached is not None and rules and cached.document.get("of") == rules:
         known = {digest: _from_plain(plain) for digest, plain in cached.document["shown"].items()}
     same, texts = fetch_manifests(site.place, site.root, known)
     reports = {digest: known[digest] for digest in same if digest in known}
-    reports |= {hashlib.sha256(text.encode()).hexdigest(): _parse_report(text) for text in texts}
+    reports |= {hashlib.sha256(text.encode()).hexdigest(): _parse_record(text) for text in texts}
     if rules and reports != known:
         plain = {digest: tombstone_text(one) if isinstance(one, Tombstone) else one for digest, one in reports.items()}
         SectionWriter().save(store, name, {"of": rules, "shown": plain})
     return list(reports.values())
 
 
-def _from_plain(plain: str | list[object] | None) -> Report:
+def _from_plain(plain: str | list[object] | None) -> HostRecord:
     return parse_tombstone(plain) if isinstance(plain, str) else ReportedRun(*plain) if plain else None  # type: ignore[arg-type]
 
 
-def _parse_report(text: str) -> Report:
+def _parse_record(text: str) -> HostRecord:
     manifest = parse_manifest(text)
     if manifest is None:
         return parse_tombstone(text)

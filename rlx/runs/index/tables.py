@@ -170,7 +170,7 @@ def settle(db: sqlite3.Connection, answered: Iterable[RunRef], existing: Contain
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundRun:
     """A run that a host reports: its position in its launch, and the digest of its manifest."""
 
     ref: RunRef
@@ -179,7 +179,7 @@ class Found:
 
 
 def merge_found(
-    db: sqlite3.Connection, found: Sequence[Found], removed: Mapping[str, Tombstone]
+    db: sqlite3.Connection, found: Sequence[FoundRun], removed: Mapping[str, Tombstone]
 ) -> tuple[tuple[RunRef, RunRef | None], ...]:
     """Add the runs that a host reports, and note which of them were `removed`.
 
@@ -195,7 +195,7 @@ def merge_found(
 
 
 def _merge(
-    db: sqlite3.Connection, found: Found, digests: frozenset[str] | None
+    db: sqlite3.Connection, found: FoundRun, digests: frozenset[str] | None
 ) -> Iterator[tuple[RunRef, RunRef | None]]:
     def find(run_id: str) -> RunRef | None:
         return next(iter(_refs(db, "WHERE run_id = ?", (run_id,))), None)

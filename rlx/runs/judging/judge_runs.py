@@ -62,11 +62,11 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
     of which too little is known: its host's error, or that it has no manifest.
     """
-    sights = take_snapshots(index, refs, Files.WHOLE)
-    for sight in sights.values():
-        _refuse_unknown(sight)
-    judged, parsed = judge_snapshots(index, sights), ParsedFiles(index.home)
-    return [_with_config(_sound(judged[ref.run_id]), sights[ref.run_id], parsed) for ref in refs]
+    snapshots = take_snapshots(index, refs, Files.WHOLE)
+    for snapshot in snapshots.values():
+        _refuse_unknown(snapshot)
+    judged, parsed = judge_snapshots(index, snapshots), ParsedFiles(index.home)
+    return [_with_config(_sound(judged[ref.run_id]), snapshots[ref.run_id], parsed) for ref in refs]
 
 
 def judge_cached(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
@@ -75,7 +75,7 @@ def judge_cached(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     return [run for ref in refs if isinstance(run := judged.get(ref.run_id), JudgedRun)]
 
 
-def judge_snapshots(index: Index, sights: Mapping[str, Snapshot]) -> dict[str, JudgedRun | RlxError]:
+def judge_snapshots(index: Index, snapshots: Mapping[str, Snapshot]) -> dict[str, JudgedRun | RlxError]:
     """The runs by id as they were found; without those that have no manifest that can be read.
 
     A run whose records make the judgement fail is its error, because they come from others and cost the other runs
@@ -83,19 +83,19 @@ def judge_snapshots(index: Index, sights: Mapping[str, Snapshot]) -> dict[str, J
     """
     parsed, rules = ParsedFiles(index.home), noted_rules(index.home)
     return {
-        run_id: _judged_alone(sight, sight.manifest, parsed, rules)
-        for run_id, sight in sights.items()
-        if sight.manifest is not None
+        run_id: _judged_alone(snapshot, snapshot.manifest, parsed, rules)
+        for run_id, snapshot in snapshots.items()
+        if snapshot.manifest is not None
     }
 
 
-def _judged_alone(sight: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun | RlxError:
+def _judged_alone(snapshot: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun | RlxError:
     try:
-        return _judge(sight, manifest, parsed, rules)
+        return _judge(snapshot, manifest, parsed, rules)
     except (RlxError, OSError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a run's records do, it is this run's trouble
-        return unjudged(sight.ref, error)
+        return unjudged(snapshot.ref, error)
 
 
 def unjudged(ref: RunRef, error: Exception) -> RlxError:
@@ -112,13 +112,15 @@ def _sound(judged: JudgedRun | RlxError) -> JudgedRun:
     return judged
 
 
-def _refuse_unknown(sight: Snapshot) -> None:
-    copy, ref = sight.copy, sight.ref
+def _refuse_unknown(snapshot: Snapshot) -> None:
+    copy, ref = snapshot.copy, snapshot.ref
     if copy.problem is not None and copy.final_state is None:
         raise copy.problem
-    if sight.disbelief:
-        raise RlxError(f"{ref.host}: {ref.run_id}: {sight.disbelief}", "ask whoever can write its run directory there")
-    if sight.manifest is None:
+    if snapshot.disbelief:
+        raise RlxError(
+            f"{ref.host}: {ref.run_id}: {snapshot.disbelief}", "ask whoever can write its run directory there"
+        )
+    if snapshot.manifest is None:
         raise RlxError(
             f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",
             "was the run directory removed, or written by another version of rlx?",
@@ -145,11 +147,11 @@ def _beside(control: JudgedRun, run: JudgedRun, parsed: ParsedFiles) -> JudgedRu
     return replace(run, verdict=verdict)
 
 
-def _judge(sight: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun:
-    ref, plan, copy, paths = sight.ref, manifest.plan, sight.copy, RunPaths(sight.copy.run_dir)
-    evidence = read_evidence(paths.attempts, parsed) if sight.evidence is UNREAD else sight.evidence
-    evidence = with_nodes(evidence, sight.workers.attempts)
-    missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or sight.workers.lacks(sight.state)
+def _judge(snapshot: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int) -> JudgedRun:
+    ref, plan, copy, paths = snapshot.ref, manifest.plan, snapshot.copy, RunPaths(snapshot.copy.run_dir)
+    evidence = read_evidence(paths.attempts, parsed) if snapshot.evidence is UNREAD else snapshot.evidence
+    evidence = with_nodes(evidence, snapshot.workers.attempts)
+    missing = copy.lacks or lacks(copy.run_dir) or manifest.lacks or snapshot.workers.lacks(snapshot.state)
     conflicts = conflicts_of(copy.run_dir, evidence, parsed)
     settings, backend = settings_of(plan.recipe), plan.backend if plan.has_recipe else ""
     evidence = replace(
@@ -173,9 +175,9 @@ def _judge(sight: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: int)
         plan=plan,
         evidence=evidence,
         verdict=verdict_of(
-            ref.run_id, plan, evidence, sight.state, parsed, rules=rules, latest=paths.latest, sent=manifest.digests
+            ref.run_id, plan, evidence, snapshot.state, parsed, rules=rules, latest=paths.latest, sent=manifest.digests
         ),
-        state=sight.state,
+        state=snapshot.state,
         provenance={**found_at_start(paths.latest), "files": manifest.digests, "logs": _logs_of(copy.run_dir)},
         # Whoever took a run in has not submitted it.
         submitted_by={} if is_adopted(ref) else manifest.submitted_by,
@@ -190,12 +192,12 @@ def _logs_of(run_dir: Path) -> tuple[str, ...]:
     return source.digests if source else ()
 
 
-def _with_config(run: JudgedRun, sight: Snapshot, parsed: ParsedFiles) -> JudgedRun:
+def _with_config(run: JudgedRun, snapshot: Snapshot, parsed: ParsedFiles) -> JudgedRun:
     """Read where runs are compared only: it takes longer than a status should."""
-    paths = RunPaths(sight.copy.run_dir)
+    paths = RunPaths(snapshot.copy.run_dir)
     found = configurations(paths.latest, parsed)
     provenance = {**run.provenance, **found}
-    others = {name: read_run_usage(attempts) for name, attempts in sight.workers.nodes.items()}
+    others = {name: read_run_usage(attempts) for name, attempts in snapshot.workers.nodes.items()}
     run = replace(run, usage=read_run_usage(paths.attempts), usage_of_others=others)
     seen = settings_of_config(found.get("config") or found.get("printed_config") or {})
     if seen.items() <= run.evidence.settings.items():

@@ -195,7 +195,7 @@ def _journal(index: Index, plans: Sequence[LaunchPlan], asked: str) -> PendingLa
 
 
 def _seen(index: Index, refs: Sequence[RunRef]) -> list[Observation]:
-    return [sight.observation for sight in take_snapshots(index, refs).values()]
+    return [snapshot.observation for snapshot in take_snapshots(index, refs).values()]
 
 
 def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:

@@ -156,7 +156,7 @@ def take_snapshots(
 ) -> dict[str, Snapshot]:
     """Take a snapshot of each run, by id in the order of `refs`; all hosts at once.
 
-    Raises nothing for a host that does not answer. With `backoff`, hosts that failed to answer a moment ago are skipped.
+    Raises nothing for a host that does not answer. With `backoff`, hosts that failed to answer just now are skipped.
     """
     backoff = backoff or HostBackoff(index)
     due = backoff.due(refs)
