@@ -315,11 +315,11 @@ def _stream(data: bytes, folder: Path) -> None:
 
 def _adopted(data: bytes, folder: Path) -> None:
     from rlx.hosts.host_errors import reading_answer
-    from rlx.runs.importing.log_copy import _answer
+    from rlx.runs.importing.log_copy import parse_log_answer
 
     head, _, rest = data.partition(b"\n")
     with reading_answer("far", "a log"):
-        _answer(head.decode(errors="replace").split(), rest, FAR, "/log").is_whole  # noqa: B018 - it is computed
+        parse_log_answer(head.decode(errors="replace").split(), rest, FAR, "/log").is_whole  # noqa: B018 - it is computed
 
 
 def _adopted_seeds() -> list[bytes]:

@@ -64,7 +64,7 @@ def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: flo
 
 
 def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> dict[str, Stopped | RlxError]:
-    """The runs of one place. Once the place is gone, the others are not tried: each would wait for it again."""
+    """Stop the runs of one place. If it stops answering, the others are not tried: each would wait for it again."""
     gone: list[HostError] = []
 
     def attempt(ref: RunRef) -> Stopped | RlxError:

@@ -38,7 +38,7 @@ class _Cursor:
 
 
 def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> Iterator[bytes]:
-    """The lines there are and those that come, until the run's end is recorded. `notice` gets a line for the person.
+    """Yield existing and new lines until the run's end is recorded. `notice` gets messages for the user.
 
     Raises HostError if the host cannot be reached at first, or refuses later; an outage in between is waited for.
     """
@@ -56,7 +56,7 @@ class _Follower:
         self._pause_s = 0.0
 
     def connection(self) -> Iterator[bytes]:
-        """The lines that come over one connection; waits before it returns from one that broke."""
+        """Yield the lines of one connection; wait before returning from one that broke."""
         try:
             asked = transport_for(self._ref.place).stream(self._command())
             with asked as chunks, reading_answer(self._ref.host, "logs.sh"):
@@ -133,7 +133,7 @@ class _Pieces:
         self._buffer = b""
 
     def line(self) -> bytes:
-        """The next line without its end; nothing if the stream ends before. Raises ValueError for one without end."""
+        """Read the next line without its end; empty if the stream ends before. Raises ValueError for one too long."""
         while b"\n" not in self._buffer:
             chunk = next(self._chunks, b"")
             if not chunk:
@@ -163,7 +163,7 @@ class Lines:
         self._length = 0
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """The lines that this piece completes, without line ends."""
+        """Yield the lines that this piece completes, without line ends."""
         first, *others = piece.split(b"\n")
         self._add(first)
         if others:
@@ -174,7 +174,7 @@ class Lines:
             self._add(others[-1])
 
     def rest(self) -> Iterator[bytes]:
-        """The last line, if it has begun and nothing ended it."""
+        """Yield the last line, if it has begun and has no end."""
         if self._length:
             yield self._finish()
 
@@ -196,7 +196,7 @@ class Lines:
 
 
 def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of a stream; a last line without an end counts too."""
+    """Yield the lines of a stream, also a last line without an end."""
     lines = Lines()
     for chunk in chunks:
         yield from lines.feed(chunk)
@@ -223,7 +223,7 @@ class LogQuery:
         return "fixed" if self.fixed else "regex"
 
     def check(self) -> None:
-        """Raises UsageError for a pattern that grep cannot read."""
+        """Raise UsageError for a pattern that grep cannot read."""
         if self.pattern is None or self.fixed:
             return
         probe = transport_for(LOCAL).run(Cmd("grep", "-aE", "-e", self.pattern), stdin=b"", timeout_s=10)
@@ -236,13 +236,13 @@ class LogQuery:
 
 
 def read_log(ref: RunRef, query: LogQuery) -> Iterator[bytes]:
-    """The lines there are now, without line ends. A run that has not started yet has none. Raises HostError."""
+    """Yield the lines that exist now, without line ends. Raises HostError."""
     with transport_for(ref.place).stream(log_command("read", ref, query, number(query.since_seconds))) as chunks:
         yield from split_lines(chunks)
 
 
 def log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
-    """A call of logs.sh, which comes as an argument: a stream has no standard input."""
+    """Return a call of logs.sh, which travels as an argument because a stream has no standard input."""
     asked = (query.kind, query.pattern or "", number(query.lines))
     return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *asked, *more)
 

@@ -190,12 +190,12 @@ _MOST_NAMED = 3
 
 
 def read_manifest(run_dir: Path) -> Manifest | None:
-    """The manifest in a run directory of this machine; None where it is gone, damaged or of another version."""
+    """Read the manifest in a run directory of this machine; None if it is missing, damaged or of another version."""
     return parse_manifest(manifest_text(run_dir))
 
 
 def manifest_text(run_dir: Path) -> str:
-    """The text of that file; empty where it cannot be read."""
+    """Read the text of that file; empty if it cannot be read."""
     try:
         return (run_dir / MANIFEST_FILE).read_bytes().decode(errors="replace")
     except OSError:
@@ -203,7 +203,7 @@ def manifest_text(run_dir: Path) -> str:
 
 
 def fetch_manifests(place: Place, root: str, known: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What the manifests and tombstones below a root say: of files with one of these digests only that, else the text.
+    """Read the manifests and tombstones below a root: of files with a known digest only that, else the text.
 
     `known`: sha256 of texts that this place has shown before.
     """

@@ -60,7 +60,7 @@ def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> T
 
 
 def _again(old: Tombstone, now: float, by: str, reason: str, *, deleted: bool) -> Tombstone:
-    """What a run was is said once: after its files are gone nobody could say it better."""
+    """Update a tombstone, keeping what the run was: after its files are deleted it cannot be read again."""
     from dataclasses import replace
 
     return replace(old, removed=now, by=by, reason=reason or old.reason, deleted=deleted or old.deleted)

@@ -82,7 +82,7 @@ def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:
 
 
 def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
-    """The run ids below each root of each place."""
+    """Group the run ids by place and root."""
     roots: dict[tuple[Place, str], list[str]] = {}
     for ref in refs:
         roots.setdefault((ref.place, ref.root), []).append(ref.run_id)

@@ -110,7 +110,7 @@ def new_launch_id(now: float) -> str:
 
 
 def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
-    """A fresh run of a plan, with an id that was never used and never will be again."""
+    """Make a new run of a plan, with a unique id."""
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
     site = plan.site
     names = (run_id, launch_id, plan.name, plan.arm, plan.seed)
@@ -118,7 +118,7 @@ def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
 
 
 def container_of(site: Site) -> str:
-    """The id of the container that shares the folder of the runs; empty where none does."""
+    """Return the id of the container that shares the folder of the runs; empty where none does."""
     return site.container_id or "" if site.container_root is not None else ""
 
 
@@ -128,7 +128,7 @@ def is_run_id(ref: RunRef) -> bool:
 
 
 def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
-    """The part of a run on another node."""
+    """Return the part of a run on another node."""
     run_id = f"{head.run_id}{_node_suffix(worker.node)}"
     site, node = worker.site, worker.node
     return replace(head, run_id=run_id, place=site.place, root=site.root, node=node, container=container_of(site))

@@ -17,13 +17,13 @@ _SHARED = ("ask_docker.sh", "docker_run.sh")
 
 
 def layout() -> str:
-    """The part that names the files of a run, for other scripts to stand in front of them."""
+    """Return the part that names the files of a run, to precede other scripts."""
     return (payload_folder() / "supervise" / "05-layout.sh").read_text(encoding="utf-8")
 
 
 @cache
 def script(scheduler: str = LEASES) -> str:
-    """The parts in the order of their names, with what asks docker, as one file: that is how it travels.
+    """Join the parts in the order of their names, with the docker scripts, into the one file that is sent.
 
     Those of the schedulers that come with rlx are always among them; those of another one where it is named.
     """
@@ -35,7 +35,7 @@ def script(scheduler: str = LEASES) -> str:
 
 
 def beside(name: str) -> bytes:
-    """A script of the payload, with the parts in front that name the files of a run and know its processes."""
+    """Return a script of the payload, preceded by the parts that name the files and processes of a run."""
     folder = payload_folder()
     parts = [folder / "supervise" / part for part in ("05-layout.sh", "10-basics.sh", "20-containers.sh")]
     return slim("\n".join(path.read_text(encoding="utf-8") for path in (*parts, folder / name)))

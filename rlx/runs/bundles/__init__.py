@@ -1,1 +1,1 @@
-"""Runs as files that somebody else can judge again: what of them goes into an archive, and how it comes out of one."""
+"""Bundle the evidence of runs into an archive that others can verify."""

@@ -1,4 +1,4 @@
-"""The layout of a bundle: which files may be in it. Whoever writes one and whoever unpacks one go by the same list.
+"""Write and unpack the archive of a bundle; both use the same list of allowed files.
 
 bundle.json  SHA256SUMS  README.txt  experiments/<digest>.json  waivers/<run id>.json
 runs/<run id>/…          as in a run directory: evidence and promises, no program, no environment, no weights
@@ -81,19 +81,19 @@ def belongs(path: str) -> bool:
 
 
 def run_of(path: str) -> str:
-    """The id of the run that a file of a bundle is of; "" where it is of none."""
+    """Return the id of the run that a file of a bundle belongs to; empty if to none."""
     found = _PATH.fullmatch(path)
     return found["run"] or "" if found else ""
 
 
 def evidence_files(run_dir: Path) -> Iterator[str]:
-    """The files of a run that a verdict may need, by their paths in the run directory."""
+    """List the files of a run that a verdict may need, by their paths in the run directory."""
     taken_in = _TAKEN_IN if (run_dir / SOURCE_FILE).is_file() else ()
     yield from _there(run_dir, (*_OF_RUN, *taken_in), (*_OF_ATTEMPT, f"{EVENTS_DIR}/*", f"{VALIDATION_DIR}/*"))
 
 
 def record_files(run_dir: Path) -> Iterator[str]:
-    """The files that say what a run was and how it ended, and nothing of its values."""
+    """List the files that say what a run was and how it ended, without its values."""
     yield from _there(run_dir, _OF_RUN, (_EXIT, _STOP, LINEAGE_FILE))
 
 
@@ -123,7 +123,7 @@ def write_tar(folder: Path, names: Iterable[str], mark: str, file: BinaryIO) -> 
 
 
 def _empty_member(comment: str) -> bytes:
-    """A gzip member without content: gzip reads several one after the other, and only a header has comments."""
+    """Return a gzip member without content: gzip accepts several in sequence, and only a header holds comments."""
     return b"\x1f\x8b\x08\x10\0\0\0\0\x02\xff" + comment.encode("latin-1") + b"\0\x03\0" + bytes(8)
 
 
@@ -136,7 +136,7 @@ def _member(name: str, size: int) -> tarfile.TarInfo:
 def unpack_tar(archive: Path, folder: Path, belongs: Callable[[str], bool]) -> None:
     """Unpack a bundle into an empty folder. Raises RlxError for anything that `write_tar` would not have written.
 
-    Nothing is written outside of `folder`, and no more than 50 times the size of the archive and 256 MiB.
+    Nothing is written outside `folder`, and at most 50 times the size of the archive plus 256 MiB.
     """
     with _opened(archive) as (raw, size):
         text = _Allowance(archive, gzip.GzipFile(fileobj=raw), _LEAST_ROOM + _MOST_RATIO * size)
@@ -150,7 +150,7 @@ def unpack_tar(archive: Path, folder: Path, belongs: Callable[[str], bool]) -> N
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[tuple[BinaryIO, int]]:
-    """The bytes of an archive; what goes wrong while they are read is told by its name."""
+    """Open an archive; errors while it is read name it."""
     try:
         raw = open_regular(archive)
     except OSError as problem:
@@ -167,7 +167,7 @@ def _opened(archive: Path) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _members(archive: Path, tar: tarfile.TarFile, belongs: Callable[[str], bool]) -> Iterator[tarfile.TarInfo]:
-    """The files of an archive one after the other, each only if it may be in a bundle."""
+    """Yield the files of an archive. Raises RlxError for one that may not be in a bundle."""
     for count, member in enumerate(tar, start=1):
         # tarfile keeps every header otherwise.
         tar.members = []  # type: ignore[attr-defined]

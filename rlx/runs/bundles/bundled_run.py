@@ -77,7 +77,7 @@ def noted_rules(home: Path) -> int:
 
 
 def noted_runs(home: Path, refs: Sequence[RunRef]) -> dict[str, BundledRun]:
-    """What was stated of these runs by id, of those that are of a bundle."""
+    """Return what the bundle states of these runs, by id, of those that belong to one."""
     if not (home / _FOLDER).is_dir():
         return {}
     return {ref.run_id: run for ref in refs if (run := _read(home / _FOLDER / f"{ref.run_id}.json")) is not None}
@@ -127,12 +127,12 @@ def _ref(run: BundledRun, folder: Path) -> RunRef:
 
 
 def manifest_sha256(folder: Path, run_id: str) -> str:
-    """The digest of the manifest of a run; "" where there is none."""
+    """Return the digest of the manifest of a run; empty where there is none."""
     run_dir = folder / RUNS / run_id
     return manifest_digest(manifest_text(run_dir)) if (run_dir / MANIFEST_FILE).is_file() else ""
 
 
 def file_sha256(path: Path) -> str:
-    """The digest of a file. Raises OSError."""
+    """Return the digest of a file. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -68,13 +68,13 @@ def _manifests(index: Index, refs: Iterable[RunRef]) -> Iterator[Manifest]:
 
 
 def _registered(index: Index, refs: Iterable[RunRef]) -> set[str]:
-    """The digests of the experiments that these runs are of."""
+    """Return the digests of the experiments that these runs belong to."""
     asked = (manifest.plan.registration for manifest in _manifests(index, refs))
     return {registration.digest for registration in asked if registration}
 
 
 def _of_same_question(index: Index, refs: Iterable[RunRef]) -> set[str]:
-    """The digests of other experiments that ask what those of these runs ask, which is said beside their answer."""
+    """Return the digests of other experiments with the same question, which a comparison reports."""
     asked = {manifest.plan.registration for manifest in _manifests(index, refs)} - {None}
     return {one.digest for each in asked if each for one in same_question(index.home, each)}
 
@@ -118,7 +118,7 @@ def _take_log(ref: RunRef, mirror: Path, target: Path) -> bool:
 
 
 def _secrets(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
-    """The values that this machine knows by the names of the runs' secrets. Manifests hold the names alone."""
+    """Return the values that this machine has for the names of the runs' secrets; manifests hold only the names."""
     names = {name for manifest in _manifests(index, refs) for name in manifest.plan.secrets}
     return {name: value for name in names if (value := os.environ.get(name))}
 

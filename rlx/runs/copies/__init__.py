@@ -1,1 +1,1 @@
-"""Files of runs on other machines, copied here: what a verdict needs, by itself; all of them, where somebody asks."""
+"""Copy files of runs from other machines: what a verdict needs, automatically; all of them, on request."""

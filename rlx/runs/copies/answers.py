@@ -142,7 +142,7 @@ def items_of(
     metric: str,
     narrate: Callable[[RlxError], None] = lambda problem: None,
 ) -> dict[str, ItemScores]:
-    """The scores behind `metric` at `step` by run id, without the runs that kept none.
+    """Return the scores behind `metric` at `step` by run id, without the runs that kept none.
 
     Judge the runs first: of runs on other hosts, this is the file that the mirror saw last. It is copied once, and
     again only after it has changed. Raises nothing for a host that cannot be asked: `narrate` is told why.
@@ -157,20 +157,20 @@ def items_of(
 def texts_of(
     index: Index, refs: Sequence[RunRef], step: int, metric: str, items: Collection[str]
 ) -> dict[str, dict[str, ItemTexts]]:
-    """What each run answered to these items, shortened, by run id and item, from where `items_of` has read."""
+    """Return the answers of each run to these items, shortened, by run id and item, from the files `items_of` reads."""
     folders = _folders(index, refs, step, lambda problem: None)
     return {run_id: read_texts(folder, step, metric, items) for run_id, folder in folders.items()}
 
 
 def _folders(index: Index, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]) -> dict[str, Path]:
-    """The folders on this machine that have the outputs of this step, by run id."""
+    """Return the folders on this machine with the outputs of this step, by run id."""
     near = {ref.run_id: _latest(ref.run_dir, step) for ref in refs if ref.place.is_local}
     far = _copied(index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate)
     return {run_id: folder for run_id, folder in (near | far).items() if folder is not None}
 
 
 def _latest(run_dir: Path, step: int) -> Path | None:
-    """The outputs of the last attempt that validated this step: the evidence goes by it, too."""
+    """Return the outputs of the last attempt that validated this step, which the evidence uses, too."""
     folders = (attempt / VALIDATION_DIR for attempt in reversed(RunPaths(run_dir).attempts))
     return next((folder for folder in folders if (folder / f"{step}.jsonl").exists()), None)
 
@@ -178,7 +178,7 @@ def _latest(run_dir: Path, step: int) -> Path | None:
 def _copied(
     home: Path, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]
 ) -> dict[str, Path | None]:
-    """The folders of the copies by run id; all hosts are asked at once, for what is not here yet."""
+    """Copy the outputs that are not here yet, from all hosts at once, and return their folders by run id."""
     by_id = {ref.run_id: ref for ref in refs}
 
     def copy(place: Place, root: str, ids: Sequence[str]) -> Mapping[str, Path | None]:
@@ -191,7 +191,7 @@ def _copied(
 
 
 def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:
-    """The folder with the copy of one file. It is named after inode and size, by which the mirror knows the file."""
+    """Copy one file into a folder named after its inode and size, by which the mirror identifies it."""
     files = read_cursor(mirror).files
     path = _seen(mirror, step, files)
     if path is None:
@@ -207,7 +207,7 @@ def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:
 
 
 def _seen(mirror: Path, step: int, files: Mapping[str, Copied]) -> str | None:
-    """The outputs of the last attempt that validated this step, as far as the mirror has seen them."""
+    """Return the path of the outputs of the last attempt that validated this step, if the mirror knows them."""
     paths = (f"{attempt.relative_to(mirror)}/{VALIDATION_DIR}/{step}.jsonl" for attempt in RunPaths(mirror).attempts)
     return next((path for path in reversed(list(paths)) if _is_seen(files.get(path))), None)
 

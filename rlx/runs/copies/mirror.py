@@ -89,7 +89,7 @@ Copies = dict[str, RunFiles]
 
 
 def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Copies:
-    """The files of these runs by id, after one call a place, all places at once; `whole`: as many as it takes.
+    """Update the copies of these runs, in one call per place (`whole`: as many as needed), all places at once.
 
     Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
     """
@@ -103,7 +103,7 @@ def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Cop
 
 
 def gathered(index: Index, refs: Iterable[RunRef], asked: QueryResult[Copies]) -> Copies:
-    """The files of these runs by id: of those on other machines what these answered, else as the copy was."""
+    """Return the files of these runs by id: as just copied, else as the copy was before."""
     home, found = folder_of(index), dict[str, RunFiles]()
     for answer in asked.answers:
         found |= answer
@@ -121,7 +121,7 @@ def folder_of(index: Index) -> Path:
 
 
 def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
-    """The files of these runs by id as they are here; nobody is asked."""
+    """Return the files of these runs by id as they are on this machine; no host is queried."""
     home = folder_of(index)
     return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
 
@@ -185,14 +185,14 @@ def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole:
 
 
 def limits(*, whole: bool) -> tuple[float, float]:
-    """When nobody waits any longer for a copy that begins now, on the monotonic clock, and how long for one command."""
+    """Return until when a copy that begins now may go on (monotonic clock), and the timeout of one command."""
     return (math.inf, _WHOLE_TIMEOUT_S) if whole else (time.monotonic() + _PATIENCE_S, DEADLINE_S)
 
 
 def copy_on(
     home: Path, place: Place, root: str, cursors: dict[str, Cursor], until: float, *, whole: bool = False
 ) -> dict[str, Cursor]:
-    """The cursors when nothing is left, or `until` is over (on the monotonic clock). Raises RlxError."""
+    """Continue until nothing is left, or until `until` (monotonic clock), and return the cursors. Raises RlxError."""
     waiting: Sequence[str] = list(cursors)
     while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
         before = _reached(cursors, behind)

@@ -62,7 +62,7 @@ class Cursor:
 
 
 def read_cursor(folder: Path) -> Cursor:
-    """The cursor of the copy in `folder`, without the files that are not there as it says."""
+    """Read the cursor of the copy in `folder`, without files that are missing or too short."""
     try:
         document = json.loads((folder / _CURSOR).read_bytes())
         if document["rules"] != _rules():
@@ -98,7 +98,7 @@ def add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
 
 
 def cursor_file(folder: Path) -> Path:
-    """The file that tells a copy made by rlx from any other folder."""
+    """Return the path of the file that marks a folder as a copy made by rlx."""
     return folder / _CURSOR
 
 

@@ -99,7 +99,7 @@ def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]],
 
 
 def frames_of(place: Place, asked: MirrorRequest, done: Completed) -> list[FileFrame]:
-    """The answer to a request. Raises RlxError if it does not come to its end."""
+    """Parse the answer to a request. Raises RlxError if it is incomplete."""
     with reading_answer(place.host, NAME):
         frames = parse_frames(_unpacked(done.out), asked.mark) if done.code == 0 else None
     if frames is None:
@@ -137,7 +137,7 @@ _LISTED = (
 
 
 def _as_listed(places: Mapping[str, int], path: str) -> tuple[int, int, int, bytes]:
-    """The order in which mirror.sh lists files: by that it sees at once that nothing is new."""
+    """Sort files as mirror.sh lists them, so that it detects at once that nothing is new."""
     for turn, kinds in enumerate(_LISTED):
         for place, kind in enumerate(kinds):
             if path.endswith(kind) or (kind.endswith("/") and kind in path):
@@ -162,7 +162,7 @@ def _unpacked(answer: bytes) -> bytes:
 
 
 def parse_frames(answer: bytes, mark: str) -> list[FileFrame] | None:
-    """The frames of an answer; None if it does not come to its end. Raises ValueError for more than fit here."""
+    """Parse the frames of an answer; None if it is incomplete. Raises ValueError for more than the limits."""
     begin = mark.encode() + b" "
     frames: list[FileFrame] = []
     start = answer.find(begin)

@@ -238,7 +238,7 @@ class RequestedFile:
 
 
 def list_files(ref: RunRef, checkpoints: bool) -> list[Listed]:
-    """The files that a pull brings. Raises RlxError if the run directory is gone."""
+    """List the files that a pull copies. Raises RlxError if the run directory is gone."""
     parts = [MANIFEST_FILE, ATTEMPTS_DIR, *([CHECKPOINTS_DIR] if checkpoints else [])]
     done = transport_for(ref.place).run(_shell(_LIST, ref, parts), timeout_s=_LIST_TIMEOUT_S)
     if done.code != 0:
@@ -298,7 +298,7 @@ class Delivery:
             yield piece
 
     def digest(self) -> str:
-        """The SHA-256 of the file whose data came before."""
+        """Read the SHA-256 of the file whose data was read before."""
         return b"".join(self.data(_DIGEST_BYTES)).decode(errors="replace").strip()
 
 

@@ -1,4 +1,4 @@
-"""Take in a run that somebody started by hand, and follow its log."""
+"""Track or import a run that was started outside rlx."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _refuse_tracked(index: Index, source: LogSource) -> None:
 
 
 def _is_same_log(run_dir: Path, source: LogSource) -> bool:
-    """The file of an earlier, ended run may belong to the next one by now."""
+    """Tell whether it is the same log: the file of an earlier, ended run may belong to another run by now."""
     copy = read_copy(run_dir)
     if copy.is_written or copy.left:
         return True
@@ -168,7 +168,7 @@ def _columns(parts: Sequence[_Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def plan_without_recipe(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
-    """The plan of a run of which nothing is known but what people call it."""
+    """Return the plan of a run of which only the name is known."""
     return LaunchPlan(
         name=name,
         arm=arm,
@@ -190,7 +190,7 @@ def plan_without_recipe(name: str, arm: str, seed: int, backend: str) -> LaunchP
 
 
 def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path], None]) -> RunRef:
-    """A new run directory with what `fill` writes into it (its source and its logs), listed.
+    """Make a run directory with what `fill` writes into it (its source and its logs), and add it to the index.
 
     `place` is where the logs are. If `fill` raises, nothing is left. Raises RlxError where it cannot be
     written.
@@ -277,7 +277,7 @@ def _chunks(head: bytes, rest: BinaryIO) -> Iterator[bytes]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """The text of a file, unpacked if it is gzipped. What goes wrong while it is read is told by the file's name."""
+    """Open the text of a file, unpacked if it is gzipped; errors while it is read name the file."""
     if path.is_dir():
         inside = f"{ATTEMPTS_DIR}/*/{LOG_FILE}" if (path / ATTEMPTS_DIR).is_dir() else "*.log"
         raise RlxError(f"{path} is a directory", f"name the logs in it, as in {path}/{inside}")

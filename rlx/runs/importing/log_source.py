@@ -47,12 +47,12 @@ def is_adopted(ref: RunRef) -> bool:
 
 
 def source_of(run_dir: Path) -> LogSource | None:
-    """Read the source; None for a run that rlx started. Raises RlxError if somebody damaged it."""
+    """Read the source; None for a run that rlx started. Raises RlxError if it is damaged."""
     return read_source(run_dir) if (run_dir / SOURCE_FILE).is_file() else None
 
 
 def read_source(run_dir: Path) -> LogSource:
-    """Raises RlxError if somebody damaged it."""
+    """Read the source. Raises RlxError if it is damaged."""
     try:
         return from_jsonable(LogSource, json.loads((run_dir / SOURCE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError) as problem:
@@ -65,7 +65,7 @@ def write_source(run_dir: Path, source: LogSource) -> None:
 
 
 def write_value(path: Path, value: Any) -> None:
-    """A dataclass as JSON; whoever reads meanwhile sees the old one or the new one."""
+    """Write a dataclass as JSON, atomically."""
     aside = path.with_name(f".{path.name}-{os.getpid()}")
     aside.write_text(json.dumps(to_jsonable(value)) + "\n", encoding="utf-8")
     aside.replace(path)
@@ -75,7 +75,7 @@ _MOST_BYTES = 1 << 16
 
 
 def run_dirs(home: Path, run_name: str = "") -> Iterator[Path]:
-    """The directories of all of them, or of those of this run name."""
+    """List the run directories of tracked and imported runs, or of those of this run name."""
     pattern = f"{run_name}-[0-9]*" if run_name else "[!.]*"
     for run_dir in sorted((adopted_root(home) / "runs").glob(pattern)):
         if (run_dir / "source.json").is_file():
@@ -83,18 +83,18 @@ def run_dirs(home: Path, run_name: str = "") -> Iterator[Path]:
 
 
 def adopted_root(home: Path) -> Path:
-    """The root of them, laid out like any root of runs."""
+    """Return the root of tracked and imported runs, laid out like any root of runs."""
     return home / "adopted"
 
 
 def adopted_manifests(home: Path) -> list[Manifest]:
-    """The manifests of all of them, in the order in which they were taken in."""
+    """Read the manifests of all of them, in the order in which they were added."""
     found = [manifest for run_dir in run_dirs(home) if (manifest := read_manifest(run_dir)) is not None]
     return sorted(found, key=lambda manifest: manifest.created_epoch)
 
 
 def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
-    """The runs of this user with their positions, for an index that has lost them."""
+    """Return the runs of this user with their positions, for a new index."""
     for manifest in adopted_manifests(home):
         plan, created = manifest.plan, manifest.created_epoch
         place, root = plan.site.place, str(adopted_root(home))
@@ -107,7 +107,7 @@ def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
 
 
 def adopted_tombstones(home: Path) -> Iterator[Tombstone]:
-    """Those of the runs of this user that were taken in and removed."""
+    """Read the tombstones of tracked and imported runs of this user."""
     for path in sorted((adopted_root(home) / "runs" / TOMBSTONES_DIR).glob("*.json")):
         with suppress(OSError):
             if (found := parse_tombstone(read_bytes(path, _MOST_BYTES).decode(errors="replace"))) is not None:

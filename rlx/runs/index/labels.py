@@ -42,14 +42,14 @@ NO_LABEL = RunLabel()
 
 
 def checked_tag(tag: str) -> str:
-    """The tag itself. Raises UsageError unless it is one word of at most 40 letters, digits, `_`, `.` and `-`."""
+    """Return the tag. Raises UsageError unless it is one word of at most 40 letters, digits, `_`, `.` and `-`."""
     if _TAG.fullmatch(tag) is None:
         raise UsageError(f"{tag!r} is no tag", "one word of at most 40 letters, digits, _, . and -, such as keep")
     return tag
 
 
 def checked_note(text: str) -> str:
-    """The note on one line. Raises UsageError if it is too long, or no text."""
+    """Return the note on one line. Raises UsageError if it is too long, or no text."""
     note = " ".join(text.split())
     if len(note) > LONGEST_NOTE:
         raise UsageError(f"a note of {len(note)} characters", f"at most {LONGEST_NOTE}; what is longer is for a file")

@@ -66,7 +66,7 @@ def _question(one: Registration) -> tuple[object, ...]:
 
 
 def registered_digest(path: Path) -> str | None:
-    """The digest of what a file says was asked, which should be its name; None where no registration can be read."""
+    """Return the digest of the question in a file, which should be its name; None if it holds no registration."""
     try:
         return _read(path).digest
     except RlxError:
@@ -79,7 +79,7 @@ def _stamped(plan: LaunchPlan, registration: Registration | None) -> LaunchPlan:
 
 
 def _registered(home: Path, asked: Registration) -> Registration:
-    """The registration with its first time, whatever a plan said of that."""
+    """Return the registration with the time when it was first registered here."""
     path = home / FOLDER / f"{asked.digest}.json"
     if not path.exists():
         if earlier := known_here(home, asked):
@@ -92,7 +92,7 @@ def _registered(home: Path, asked: Registration) -> Registration:
 
 
 def _write_once(path: Path, registration: Registration) -> None:
-    """Whoever is first has registered it: a name that is taken stays as it is."""
+    """Write the file unless it exists: the first registration counts."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -17,7 +17,7 @@ _MOST_CANDIDATES = 8
 
 
 def latest_launch(index: Index) -> tuple[RunRef, ...]:
-    """The runs of the newest launch, in the order of its recipe. Raises NoSuchRun if nothing was ever launched."""
+    """Return the runs of the newest launch, in the order of its recipe. Raises NoSuchRun if there is none."""
     refs = some_runs(index)
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id)
 
@@ -31,7 +31,7 @@ def current_runs(index: Index) -> tuple[RunRef, ...]:
 
 
 def candidates(index: Index) -> tuple[RunRef, ...]:
-    """The runs that may be current: all but those of older launches on other machines that are known to have ended."""
+    """Return the runs that may be current: all but those of older launches that are known to have ended."""
     refs, ended = shown_runs(index), index.ended()
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or ref.run_id not in ended)
 
@@ -42,7 +42,7 @@ def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tu
 
 
 def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
-    """The runs that the names mean, in that order, none twice.
+    """Return the runs that the names refer to, in that order, none twice.
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
     newest so called), a launch id, an experiment's own name (the newest launch so called), or else the beginning of
@@ -65,19 +65,19 @@ def meant_by(
 
 
 def shown_runs(index: Index) -> tuple[RunRef, ...]:
-    """All runs but those that somebody removed."""
+    """Return all runs but the hidden ones."""
     removed = index.tombstones()
     return tuple(ref for ref in index.runs() if ref.run_id not in removed)
 
 
 def removed_runs(index: Index) -> Mapping[str, RunRef]:
-    """The runs that somebody removed, by id."""
+    """Return the hidden runs by id."""
     removed = index.tombstones()
     return {ref.run_id: ref for ref in index.runs() if ref.run_id in removed} if removed else {}
 
 
 def some_runs(index: Index) -> tuple[RunRef, ...]:
-    """The runs that names may mean, as in `named_runs`. Raises NoSuchRun if there is none."""
+    """Return the runs that names may refer to, as in `named_runs`. Raises NoSuchRun if there is none."""
     refs = named_runs(index)
     if not refs and index.tombstones():
         raise NoSuchRun("every run was removed", "rlx status -a shows them; rlx rm --undo ID takes one back")
@@ -87,7 +87,7 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
 
 
 def named_runs(index: Index) -> tuple[RunRef, ...]:
-    """The runs that names may mean, the newest launch first, those from here before what only other hosts tell of.
+    """Return the runs that names may refer to, newest launch first, launches from this machine before others.
 
     So no name means what a host shows while a run from here is called so.
     """
@@ -104,14 +104,14 @@ _EXACT: Sequence[Callable[[RunRef], Collection[str]]] = (
 
 
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
-    """Find what is called exactly so before what only begins so, since every beginning is somebody's whole name."""
+    """Prefer exact names to prefixes: a prefix may be the whole name of another run."""
     if exact := [ref for ref in refs if name in (ref.run_id, ref.launch_id)]:
         return exact
     return _newest(found) if (found := called(refs, name)) else _by_prefix(refs, name)
 
 
 def called(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
-    """The runs of all launches that are called so, of which `resolve` takes the newest; none for ids."""
+    """Return the runs of all launches with this name, of which `resolve` takes the newest; none for ids."""
     if any(name in (ref.run_id, ref.launch_id) for ref in refs):
         return ()
     found = ([ref for ref in refs if name in names(ref)] for names in _EXACT)

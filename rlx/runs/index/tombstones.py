@@ -1,4 +1,4 @@
-"""Keep what a run was that somebody removed: it is hidden from names, and counts as existing all the same.
+"""Keep the records of removed runs, which are hidden from names and still count.
 
 Whoever could make a run vanish could choose a result. A tombstone lies in the index and beside the runs on their host,
 so that another machine that asks the host finds it, too.
@@ -94,7 +94,7 @@ def read(db: sqlite3.Connection) -> dict[str, Tombstone]:
 
 
 def on_hosts(db: sqlite3.Connection) -> frozenset[str]:
-    """The runs whose tombstones lie on their hosts, too."""
+    """Return the ids of the runs that have a tombstone on their hosts, too."""
     return frozenset(row[0] for row in db.execute("SELECT run_id FROM tombstones WHERE on_host"))
 
 
@@ -109,7 +109,7 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
 
 
 def settle(db: sqlite3.Connection, shown: Mapping[str, Tombstone], there: Iterable[str]) -> None:
-    """A host has shown its tombstones, and which runs are `there`: what it had and has no more was taken back."""
+    """Update to what a host reports: a tombstone that it no longer has was withdrawn."""
     back = [(run_id,) for run_id in there if run_id not in shown]
     db.executemany("DELETE FROM tombstones WHERE run_id = ? AND on_host", back)
     note(db, shown.values(), on_host=True)

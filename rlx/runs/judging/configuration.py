@@ -73,7 +73,7 @@ def _as_json(tree: Tree) -> Tree | None:
 
 
 def read_composed(attempt: Path) -> Mapping[str, Any]:
-    """The configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
+    """Read the configuration of an attempt as a tree; empty where none was written, or it cannot be read."""
     try:
         with (attempt / COMPOSED_FILE).open("rb") as file:
             text = file.read(_MOST_BYTES)

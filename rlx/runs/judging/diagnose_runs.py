@@ -77,7 +77,7 @@ class Diagnosed:
 
 
 def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
-    """The runs in the order given. A host that cannot be asked keeps no other run from being explained."""
+    """Diagnose runs, in the order given. A host that does not answer affects its own runs only."""
     rows = judged_snapshots(index, refs)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(_diagnose_row, rows))
@@ -93,7 +93,7 @@ def causes_of(rows: Sequence[Snapshot]) -> dict[str, Hit | None]:
 
 
 def diagnose_log(path: Path) -> Diagnosed:
-    """A console log, or a metrics file, that no run knows. Raises RlxError where it cannot be read, or is no text."""
+    """Diagnose a console log, or a metrics file, without a run. Raises RlxError if it cannot be read, or is no text."""
     evidence = read_log(path, finished=True)
     _refuse_packed(path)
     if not evidence.metrics:
@@ -126,7 +126,7 @@ def _refuse_packed(path: Path) -> None:
 
 
 def refuse_no_text(path: Path, log: Path) -> None:
-    """Raises RlxError, by the name of `path`, where what is in `log` is no text."""
+    """Raise RlxError, by the name of `path`, if the content of `log` is no text."""
     with log.open("rb") as copy:
         head = copy.read(1 << 16)
     refuse_utf16(path, head)
@@ -169,7 +169,7 @@ def _findings(row: Snapshot) -> Iterator[Finding]:
 
 
 def _about_values(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Finding]:
-    """What the metrics show, by the rules of the verdict."""
+    """Check the metrics by the rules of the verdict."""
     given = CheckInput(evidence, expectations, state)
     for check in (training_signal.check, unproven_grammar.check):
         yield from (charge.finding for charge in check(given))

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
-    """The runs in the order given, all that their hosts know of them.
+    """Judge runs, in the order given, by all that their hosts have of them.
 
     A host that cannot be asked is no obstacle if the run is over and its evidence is here. Raises RlxError for a run
     of which too little is known: its host's error, or that it has no manifest.
@@ -70,13 +70,13 @@ def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
 
 
 def judge_cached(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
-    """Those of these runs that have ended and can be judged by what is here of them; nobody is asked."""
+    """Judge those of these runs that have ended, by their files on this machine; no host is queried."""
     judged = judge_snapshots(index, cached_snapshots(index, refs))
     return [run for ref in refs if isinstance(run := judged.get(ref.run_id), JudgedRun)]
 
 
 def judge_snapshots(index: Index, snapshots: Mapping[str, Snapshot]) -> dict[str, JudgedRun | RlxError]:
-    """The runs by id as they were found; without those that have no manifest that can be read.
+    """Judge snapshots, by id, without those that have no readable manifest.
 
     A run whose records make the judgement fail is its error, because they come from others and cost the other runs
     nothing.
@@ -187,7 +187,7 @@ def _judge(snapshot: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: i
 
 
 def _logs_of(run_dir: Path) -> tuple[str, ...]:
-    """The digests of the logs that a run was taken in by as they were; none for other runs."""
+    """Return the digests of the logs of an imported run; none for other runs."""
     source = source_of(run_dir)
     return source.digests if source else ()
 
@@ -223,7 +223,7 @@ def verdict_of(
     latest: Path | None = None,
     sent: Mapping[str, str] = _NOTHING_SENT,
 ) -> Verdict:
-    """The same evidence is held against the same plan once: of evidence that was kept, the verdict is kept, too.
+    """Judge the same evidence against the same plan only once: of cached evidence, the verdict is cached, too.
 
     `latest`: the folder of the latest attempt; None: nothing is known of what its engine composed. `sent`: the digests
     of the files that were sent with the run.
@@ -334,7 +334,7 @@ def _namesakes(run_dir: Path, manifest: Manifest) -> Iterator[tuple[Path, Manife
 
 
 def _labels(one: Path, other: Path) -> tuple[str, str]:
-    """The shortest names that tell them apart."""
+    """Return the shortest names that distinguish them."""
     sources = read_source(one), read_source(other)
     names = [", ".join(Path(path).name for path in source.paths) for source in sources]
     places = [str(source) for source in sources]

@@ -34,7 +34,7 @@ class ParsedFiles:
         self._untidied: int | None = None
 
     def load(self, name: str) -> memoryview | None:
-        """The file as it is, without a copy in memory."""
+        """Map a file into memory; None if it cannot be read."""
         path = self._folder / name
         try:
             with path.open("rb") as file:

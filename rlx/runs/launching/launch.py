@@ -107,7 +107,7 @@ def _short_secrets(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> d
 def _deliver_all(
     index: Index, pending: PendingLaunch, shares: Sequence[Share], pack: Callable[[Part], bytes]
 ) -> list[str]:
-    """The hosts' answers, all shares at once. Raises RlxError."""
+    """Send all shares at once, and return the hosts' answers. Raises RlxError."""
     alone = len(shares) == 1
 
     def start(share: Share) -> list[str]:
@@ -132,7 +132,7 @@ def _partly(failures: Sequence[RlxError], answers: Sequence[str]) -> RlxError:
 
 
 def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes, *, alone: bool) -> list[str]:
-    """The host's answers. `alone`: nothing of this launch goes to other hosts at the same time. Raises RlxError."""
+    """Send one part, and return the host's answers. `alone`: no other host gets a part meanwhile. Raises RlxError."""
     try:
         completed = send_part(part, pending.launch_id, archive)
     except HostError as error:
@@ -177,7 +177,7 @@ def _check_node(plan: LaunchPlan, secrets: Mapping[str, str]) -> None:
 
 
 def unfinished(index: Index, asked: str) -> PendingLaunch | None:
-    """The launch that was interrupted after it was asked for in these words, unless it is over."""
+    """Return the interrupted launch of this request, unless its runs are over."""
     pending = index.pending(asked)
     if pending is not None and _is_history(_seen(index, pending.runs), time.time() - pending.runs[0].created):
         # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
@@ -204,7 +204,7 @@ def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
-    """Tell whether the launch is over for good. Soon after an interruption it is typed again because nobody knows."""
+    """Tell whether the launch is over for good. Soon after an interruption a repeated launch continues it."""
     stopped = any(found.state is RunState.STOPPED for found in seen)
     return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
 
@@ -214,7 +214,7 @@ def _has_run(seen: Observation) -> bool:
 
 
 def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError, *, alone: bool) -> HostError:
-    """Conclude from no answer: nothing happened, or nobody knows; only then it stays in the journal."""
+    """Conclude from no answer: nothing happened, or it is unknown; only then the launch stays in the journal."""
     again = "the same launch again completes it and starts nothing twice"
     if error.arrived:
         return HostError(
@@ -237,7 +237,7 @@ def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxErr
 
 
 def _shortened(complaint: str) -> str:
-    """The first lines: on a full disk, tar complains about every single file."""
+    """Return the first lines: on a full disk, tar complains about every single file."""
     lines = complaint.splitlines()
     more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
     return "\n".join([*lines[:_MOST_LINES], *more])
@@ -263,12 +263,12 @@ Share: TypeAlias = tuple[Part, ...]
 
 
 def sites_of(plan: LaunchPlan) -> list[Site]:
-    """The places of its nodes."""
+    """Return the sites of its nodes."""
     return [node.site for node in plan.nodes]
 
 
 def _plan_nodes(pending: PendingLaunch, plans: Sequence[LaunchPlan]) -> list[Sequence[RunRef]]:
-    """The references of each plan's nodes in the journal, where a launch of more runs may be brought to its end.
+    """Return the references of each plan's nodes in the journal; a launch of more runs may be completed in part.
 
     Raises RlxError where a run was to go elsewhere when the launch was interrupted.
     """
@@ -294,7 +294,7 @@ def _by_head(refs: Sequence[RunRef]) -> list[Sequence[RunRef]]:
 
 
 def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan], *, is_sweep: bool) -> list[Share]:
-    """A share for each set of hosts, in the order of the plans."""
+    """Return a share for each set of hosts, in the order of the plans."""
     positions = {run[0].head_id: position for position, run in enumerate(_by_head(pending.runs))}
     moves = index.moves(pending.launch_id) if is_sweep else ()
     shares: list[list[Shipped]] = []
@@ -312,7 +312,7 @@ def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan],
 
 
 def _parts(nodes: Sequence[Shipped]) -> Share:
-    """The workers' hosts in order, and last the heads'; the nodes of a job in one, its head last as well."""
+    """Order the parts: the workers' hosts first, the heads last; the nodes of a job are one part, its head last."""
     if nodes[0].plan.site.batch is not None:
         return (Part(tuple(sorted(nodes, key=lambda one: (one.position, one.ref.node == 0)))),)
     numbers = sorted({node.ref.node for node in nodes})
@@ -385,7 +385,7 @@ exit
 
 
 def send_part(part: Part, launch_id: str, archive: bytes) -> Completed:
-    """The runs packed into `archive` are put in place and started. Raises HostError."""
+    """Put the runs in `archive` in place on their host, and start them. Raises HostError."""
     timeout_s = _TIMEOUT_S + _TIMEOUT_EACH_RUN_S * len(part.runs)
     return send_archive(part.site, "accept", launch_id, shipment_digest(part.runs), archive, timeout_s)
 
@@ -403,5 +403,5 @@ def send_archive(
 
 
 def started_ids(answers: Sequence[str]) -> list[str]:
-    """The ids of the runs that the host says are there, from before or from now."""
+    """Return the ids of the runs that the host has, from before or from now."""
     return [answer.split()[1] for answer in answers if answer.startswith(("started", "existing"))]

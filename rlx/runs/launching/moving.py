@@ -82,7 +82,7 @@ def _moved(ref: RunRef, plan: LaunchPlan) -> RunRef:
 
 
 def _send(index: Index, move: Move, runs: tuple[Shipped, ...], archive: bytes) -> None:
-    """Raises RlxError; what did not arrive for certain may go elsewhere."""
+    """Send the runs; if they certainly did not arrive, they may go elsewhere. Raises RlxError."""
     host, withdrawn = runs[0].ref.host, replace(move, phase=MovePhase.WITHDRAWN)
     try:
         completed = send_part(Part(runs), move.launch_id, archive)

@@ -69,7 +69,7 @@ def begin_attempt(
 
 
 def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption) -> str:
-    """Raises UsageError for an id or a name that a shell would read otherwise."""
+    """Write the order for the host. Raises UsageError for an id or a name that a shell would misread."""
     plan, chosen = manifest.plan, resumption.checkpoint
     names = [*resumption.aside, *([chosen.folder] if chosen else []), *([resumption.marker] if chosen else [])]
     if not is_run_id(ref) or not all(map(_FOLDER.fullmatch, names)):
@@ -104,14 +104,14 @@ _LINE = re.compile(r"(text|file|tail) (\S*) (.+)")
 
 
 def read_checkpoint_files(ref: RunRef) -> CheckpointFiles:
-    """Raises RlxError where the host does not answer, or the run directory is gone."""
+    """List the files of checkpoints. Raises RlxError if the host does not answer, or the run directory is gone."""
     text = supervisor.call(ref.place, "checkpoints", ref.remote_dir, timeout_s=_TIMEOUT_S)
     with reading_answer(ref.host, "rlx retry"):
         return parse_checkpoint_files(text)
 
 
 def parse_checkpoint_files(text: str) -> CheckpointFiles:
-    """Raises ValueError for a size that is none. A name with a line end is no file of a checkpoint."""
+    """Parse the list. Raises ValueError for an invalid size. A name with a line end is no file of a checkpoint."""
     lines = [found.groups() for line in text.splitlines() if (found := _LINE.fullmatch(line))]
     return CheckpointFiles(
         sizes={path.removeprefix("./"): int(size) for kind, size, path in lines if kind == "file"},

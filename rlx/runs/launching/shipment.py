@@ -100,7 +100,7 @@ _NOT_LOCATED = "the container's shared folder is found at launch: rlx launch --p
 
 
 def check_plan(plan: LaunchPlan) -> None:
-    """Raises UsageError for a plan that cannot become a run directory; a plan may come from a file."""
+    """Raise UsageError for a plan that cannot become a run directory; a plan may come from a file."""
     for label, name in (("name", plan.name), ("arm", plan.arm), ("device kind", plan.device_kind)):
         if not _SAFE_NAME.fullmatch(name):
             raise UsageError(f"the plan's {label} is {name!r}", "use up to 100 letters, digits and . _ - (not first)")
@@ -182,7 +182,7 @@ def _check_path(text: str) -> None:
 
 
 def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
-    """The secrets that the plan names. Raises UsageError naming the one that is missing or cannot be a variable."""
+    """Return the secrets that the plan names. Raises UsageError for one that is missing or cannot be a variable."""
     for name in plan.secret_names:
         if not _VARIABLE.fullmatch(name):
             raise UsageError(f"the secret {name!r} is no name for an environment variable")
@@ -201,7 +201,7 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def short_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> list[str]:
-    """The secrets whose values are too short to be masked: they would stand in a log by chance."""
+    """Return the secrets whose values are too short to be masked: they would occur in a log by chance."""
     picked = pick_secrets(plan, values)
     return [name for name, value in picked.items() if not spellings(value.encode(errors="surrogateescape"))]
 
@@ -216,7 +216,7 @@ def _secret_variables(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, 
 def pack(
     runs: Sequence[Shipped], secrets: Mapping[str, str], tokens: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """The archive, gzipped: supervise.sh, a folder for each run, and `order` last, which proves that all arrived.
+    """Pack supervise.sh, a folder for each run, and `order` last, which proves that all arrived; gzipped.
 
     Runs get their supervise.sh from the one of the archive, there: gzip looks back 32 KiB, less than the script has.
     `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
@@ -252,7 +252,7 @@ def shipment_digest(runs: Sequence[Shipped]) -> str:
 
 
 def order_digest(order: str, site: Site) -> str:
-    """The same of an order for a site."""
+    """Return the SHA-256 of supervise.sh and an order for a site."""
     return hashlib.sha256((supervisor.script(name_of(site.batch)) + order).encode()).hexdigest()
 
 
@@ -296,7 +296,7 @@ def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
 
 
 def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
-    """The archive of a further attempt, gzipped, for supervise.sh retry. `files`: of the attempt, by their names.
+    """Pack a further attempt for supervise.sh retry, gzipped. `files`: of the attempt, by their names.
 
     What is asked of a batch scheduler comes anew: the run may have changed its files. Raises UsageError for what may
     not be asked.
@@ -320,7 +320,7 @@ def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files
 
 
 def request_files(plan: LaunchPlan) -> list[PlannedFile]:
-    """The files of a run that is to be a job: the first names its scheduler, and what is asked of that, a line each."""
+    """Return the files of a run that becomes a job: the first names its scheduler and the options, one per line."""
     if plan.site.batch is None:
         return []
     scheduler = request_of(plan.site.batch)
@@ -420,7 +420,7 @@ def cluster_file(cluster: Cluster, ref: RunRef) -> str:
 
 
 def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:
-    """The tokens of these runs' Rays by the ids of their heads, the same at each call. Raises RlxError.
+    """Return the tokens of these runs' Ray clusters by the ids of their heads, the same at each call. Raises RlxError.
 
     They follow from the ids and a key in rlx's home, so that a launch that was interrupted between two hosts goes on.
     """

@@ -95,7 +95,7 @@ def _estimate(seconds: float, at_least: float) -> TimeEstimate:
 
 
 def _or_none(seconds: float) -> float:
-    """No time at all for one that nobody knows."""
+    """Replace an unknown time by none."""
     return seconds if math.isfinite(seconds) else 0.0
 
 
@@ -121,7 +121,7 @@ class DeviceRequest:
 
 
 def runs_to_start(free: Iterable[int], waiting: Sequence[DeviceRequest]) -> dict[str, tuple[int, ...]]:
-    """The devices of each run that starts now; `waiting` is in the order of the tickets.
+    """Return the devices of each run that starts now; `waiting` is in the order of the tickets.
 
     A run goes past those ahead of it if it starts on devices none of which any of them could take: to them it is then
     as if it were not there, however long it runs. `rlx/payload/supervise/40-queue.sh` decides it on the host.

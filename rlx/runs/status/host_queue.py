@@ -117,7 +117,7 @@ def _holder(run_id: str, kind: str, leased: Sequence[Lease], rows: Mapping[str, 
 
 
 def _seconds(held: Iterable[Holder], used: Iterable[tuple[str, int]], kind: str) -> dict[int, float]:
-    """The seconds until each device is let go; of one that somebody outside rlx uses, nobody knows."""
+    """Return the seconds until each device is released; infinite for one that a process outside rlx uses."""
     foreign = {number: math.inf for found, number in used if found == kind}
     return foreign | {
         number: math.inf if holder.seconds_left is None else holder.seconds_left

@@ -167,7 +167,7 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
 
 
 def parse_report(text: str) -> dict[str, RunFacts]:
-    """The runs of a report by id. Those of which the host has neither a directory nor a process are left out.
+    """Parse a report into the facts of its runs, by id. Runs without directory and process are left out.
 
     Raises ValueError or LookupError for what is no report.
     """
@@ -191,7 +191,7 @@ def _with_jobs(there: Mapping[str, RunFacts], records: _Records) -> dict[str, Ru
 
 
 def _job(name: str, number: str, facts: RunFacts, records: _Records, answers: dict[str, Any]) -> Job:
-    """What its scheduler says of a job; one that cannot be loaded costs its own runs."""
+    """Return what its scheduler says of a job; one that cannot be loaded affects its own runs only."""
     try:
         scheduler = facts_of(name)
     except RlxError as problem:
@@ -217,7 +217,7 @@ def _values(words: Sequence[str]) -> dict[str, str]:
 
 
 def _values_of(run_id: str, records: _Records) -> dict[str, str]:
-    """The words of a run with those on its processes, which are seen from the host or inside its container."""
+    """Return the values of a run, with those of its processes as seen from the host or inside its container."""
     values = records.runs[run_id]
     if "container" not in values:
         return {**values, "members": str(records.members[run_id])}
@@ -292,7 +292,7 @@ def _parse_exit(text: str) -> Exit | None:
 
 
 def derive_state(facts: RunFacts) -> RunState:
-    """The one place that decides what has become of a run.
+    """Derive the state of a run from the facts of its host; nothing else decides it.
 
     A recorded exit is the truth even if nothing is left to confirm it. A host that shares the folder with the one that
     has the run, and is not it, knows no more than that. What ended without a record is lost, but only
@@ -332,7 +332,7 @@ def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
 
 
 def recorded_code(record: str) -> int | None:
-    """The shell's exit status in the text of an exit record; None if that is no record."""
+    """Parse the shell's exit status in the text of an exit record; None if that is no record."""
     end = _recorded(record)
     return end.code if end else None
 
@@ -426,7 +426,7 @@ def read_report(place: Place, root: str, completed: Completed, before: float) ->
 
 
 def _of_plug_ins(place: Place, root: str, text: str) -> str:
-    """What schedulers of other distributions say of the jobs that a report could not ask about, one question each."""
+    """Query schedulers of other distributions about the jobs that the report could not cover, one call each."""
     more = ""
     for kind, name, *jobs in (words for line in text.splitlines() if len(words := line.split()) > 1):
         if kind == "unknown" and name not in PACKAGES:

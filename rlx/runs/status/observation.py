@@ -58,7 +58,7 @@ class Observation:
 
 
 def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:
-    """The run as it was `then`, now that its host does not answer.
+    """Return the run as it was `then`, now that its host does not answer.
 
     It was `seen` the last time, None if never; the first look in vain was at `since`, both by this machine's clock.
     """
@@ -81,7 +81,7 @@ def _ago(seconds: float) -> str:
 
 
 def _reason(failure: RlxError) -> str:
-    """The first line of the complaint; the host it begins with and the command at its end are told elsewhere."""
+    """Return the first line of the error, without the host and the command, which are shown elsewhere."""
     first = (failure.message.splitlines() or [""])[0].partition("; command: ")[0]
     return first.partition(": ")[2] or first
 
@@ -116,7 +116,7 @@ def _on_their_way(index: Index, seen: Mapping[str, Observation]) -> dict[str, Ob
 
 
 def add_nodes(head: Observation, workers: Sequence[RunRef], seen: Mapping[str, Observation]) -> Observation:
-    """The head's observation, with a word on each of its workers that is not in the state that the head is in."""
+    """Return the head's observation, with a remark on each worker that is in another state."""
     words = [_word_on(worker, seen[worker.run_id]) for worker in workers if _is_apart(head, seen[worker.run_id])]
     return replace(head, detail="; ".join(filter(None, (head.detail, *words))), is_apart=True) if words else head
 
@@ -143,7 +143,7 @@ def _unanswered(run_id: str, known: CachedState | None, failure: RlxError, now: 
 
 
 def _by_now(known: CachedState, now: float) -> Observation:
-    """An end that was seen: the time since then goes by this machine's clock, the time before by its host's."""
+    """Return a cached end with the time since then: by this machine's clock, before that by its host's."""
     seen = replace(known.observation, clock=None)
     if seen.seconds_since_end is None or known.seen is None:
         return seen
@@ -217,7 +217,7 @@ def _detail_of_end(facts: RunFacts, code: int) -> str:
 
 
 def _signal_name(code: int) -> str:
-    """A shell reports a death by signal as 128 + its number."""
+    """Name the signal in an exit status: a shell reports a death by signal as 128 + its number."""
     try:
         return f"ended by {signal.Signals(code - 128).name}"
     except ValueError:
