@@ -1,4 +1,4 @@
-"""A run at one moment, as its host or its log told it."""
+"""The state of a run at one moment, concluded from what its host answered, or failed to."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A run at one moment. `exit_code` is a shell's (128 + signal); times are by the clock of the run's host.
+    """The state of a run at one moment, and how it was determined.
 
-    `members` counts live processes of the run; `queued_behind` the runs that wait before it or have the devices now.
-    `seconds_since_step`: since the metrics file was written, None where there is none; `seconds_since_end`: since the
-    recorded end. `clock`: the host's against this machine's, None for this machine and for what was not just asked.
-    `detail` is a sentence for the person, empty when the state says it all; `is_apart`: it tells of a node that is not
-    where the head of the run is. Of a run whose host does not answer,
-    `last_known` is the state at `last_seen_epoch` (None: never seen), and `unreachable_since` the first look in vain,
-    both by the clock of this machine; everything else is as it was then.
+    `exit_code` is a shell's (128 + signal). Times are by the clock of the run's host. `members` counts live processes
+    of the run; `queued_behind` the runs that wait before it or have the devices now. `seconds_since_step`: since the
+    metrics file was written, None where there is none; `seconds_since_end`: since the recorded end. `clock`: the host's
+    clock against this machine's, None for this machine and for what was not queried just now. `detail` is a sentence
+    for the user, empty if the state says everything; `is_apart`: it is about a node in another state than the head.
+
+    If the host does not answer, `last_known` is the state at `last_seen_epoch` (None: never seen), and
+    `unreachable_since` the first failed query, both by the clock of this machine; everything else is as it was then.
     """
 
     run_id: str
@@ -60,83 +61,74 @@ class Observation:
 def unreachable(then: Observation, seen: float | None, failure: RlxError, since: float) -> Observation:
     """Return the run as it was `then`, now that its host does not answer.
 
-    It was `seen` the last time, None if never; the first look in vain was at `since`, both by this machine's clock.
+    It was last `seen` (None: never), and the first failed query was at `since`, both by this machine's clock.
     """
-    now = time.time()
-    last_known = then.state if seen is not None else None
-    known = f"last known: {last_known}, {_ago(now - seen)}" if seen is not None else "never seen"
+    known = "never seen"
+    if seen is not None:
+        # The clock may have been set in between.
+        seconds = time.time() - seen
+        ago = f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
+        known = f"last known: {then.state}, {ago}"
+    # The first line of the error, without the host and the command, which are shown elsewhere.
+    first = (failure.message.splitlines() or [""])[0].partition("; command: ")[0]
     return replace(
         then,
         state=RunState.UNREACHABLE,
-        detail=f"unreachable since {moment(since)} ({_reason(failure)}); {known}",
-        last_known=last_known,
+        detail=f"unreachable since {moment(since)} ({first.partition(': ')[2] or first}); {known}",
+        last_known=then.state if seen is not None else None,
         last_seen_epoch=seen,
         unreachable_since=since,
     )
 
 
-def _ago(seconds: float) -> str:
-    """Measure between two moments of this machine's clock, which may have been set in between."""
-    return f"{duration(seconds)} ago" if seconds >= 0 else "before this machine's clock was set back"
-
-
-def _reason(failure: RlxError) -> str:
-    """Return the first line of the error, without the host and the command, which are shown elsewhere."""
-    first = (failure.message.splitlines() or [""])[0].partition("; command: ")[0]
-    return first.partition(": ")[2] or first
-
-
 def observe(index: Index, refs: Sequence[RunRef], reports: Reports) -> dict[str, Observation]:
-    """Each run's observation by its id, by what its place has just reported or failed to.
+    """Conclude the state of each run, by id, from what its host has just reported, or failed to.
 
-    What was seen of a run before completes it where the place is silent or the run directory gone.
+    The cached state completes it where the host is silent or the run directory is gone.
     """
     silent = reports.failures
     facts = {run_id: found for answer in reports.answers for run_id, found in answer.items()}
     unsure = [ref for ref in refs if not ref.place.is_local or ref.place in silent]
     known = index.cached_states([ref.run_id for ref in unsure]) if unsure else {}
-    now = time.time()
-    seen = {
-        ref.run_id: _unanswered(ref.run_id, known.get(ref.run_id), silent[ref.place], now)
-        if ref.place in silent and ref.run_id not in facts
-        else _observation(ref.run_id, facts.get(ref.run_id), known.get(ref.run_id), now)
-        for ref in refs
-    }
-    return seen | _on_their_way(index, seen)
-
-
-def _on_their_way(index: Index, seen: Mapping[str, Observation]) -> dict[str, Observation]:
-    """Those that no host has, because they are being moved from one to another: they wait."""
+    now, seen = time.time(), dict[str, Observation]()
+    for ref in refs:
+        run_id = ref.run_id
+        if run_id in facts:
+            seen[run_id] = _from_facts(facts[run_id])
+        elif ref.place in silent:
+            seen[run_id] = _without_answer(run_id, known.get(run_id), silent[ref.place], now)
+        else:
+            seen[run_id] = _without_folder(run_id, known.get(run_id), now)
+    # A run that no host has may be on its way from one to another: it waits.
     lost = [run_id for run_id, found in seen.items() if found.state is RunState.LOST and found.started_epoch is None]
-    moved = index.open_moves(lost) if lost else {}
-    return {
-        run_id: Observation(run_id, RunState.QUEUED, detail=f"on its way from {move.source} to {move.target}")
-        for run_id, move in moved.items()
-    }
+    for run_id, move in (index.open_moves(lost) if lost else {}).items():
+        seen[run_id] = Observation(run_id, RunState.QUEUED, detail=f"on its way from {move.source} to {move.target}")
+    return seen
 
 
 def add_nodes(head: Observation, workers: Sequence[RunRef], seen: Mapping[str, Observation]) -> Observation:
     """Return the head's observation, with a remark on each worker that is in another state."""
-    words = [_word_on(worker, seen[worker.run_id]) for worker in workers if _is_apart(head, seen[worker.run_id])]
-    return replace(head, detail="; ".join(filter(None, (head.detail, *words))), is_apart=True) if words else head
+    remarks = []
+    for worker in workers:
+        found = seen[worker.run_id]
+        if _is_apart(head, found):
+            why = f" ({found.detail})" if found.detail else ""
+            remarks.append(f"node {worker.node} on {worker.host}: {found.state}{why}")
+    return replace(head, detail="; ".join(filter(None, (head.detail, *remarks))), is_apart=True) if remarks else head
 
 
 def _is_apart(head: Observation, worker: Observation) -> bool:
     if head.state.is_terminal:
         return not worker.state.is_terminal
-    # A worker has no steps by which it could be called running.
+    # A worker has no steps of its own, by which it could be running.
     return worker.state not in (RunState.STARTING, RunState.RUNNING, head.state)
 
 
-def _word_on(worker: RunRef, seen: Observation) -> str:
-    return f"node {worker.node} on {worker.host}: {seen.state}" + (f" ({seen.detail})" if seen.detail else "")
-
-
-def _unanswered(run_id: str, known: CachedState | None, failure: RlxError, now: float) -> Observation:
-    """Conclude from no answer, never `lost`. An end that was seen is a fact, whatever became of the host."""
+def _without_answer(run_id: str, known: CachedState | None, failure: RlxError, now: float) -> Observation:
+    """Conclude from no answer, never `lost`. A cached end is final, whatever happens to the host."""
     if known is None:
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
-    # Lost is no end that anybody recorded: its folder may have been away, or its container.
+    # Lost is no recorded end: its folder or its container may have been missing for a while.
     if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
         return _by_now(known, now)
     return unreachable(known.observation, known.seen, failure, known.silent_since or now)
@@ -150,12 +142,10 @@ def _by_now(known: CachedState, now: float) -> Observation:
     return replace(seen, seconds_since_end=seen.seconds_since_end + max(0.0, now - known.seen))
 
 
-def _observation(run_id: str, facts: RunFacts | None, known: CachedState | None, now: float) -> Observation:
-    if facts is None:
-        return _without_folder(run_id, known, now)
+def _from_facts(facts: RunFacts) -> Observation:
     state = derive_state(facts)
     return Observation(
-        run_id=run_id,
+        run_id=facts.run_id,
         state=state,
         exit_code=facts.exit.code if facts.exit else None,
         attempt=facts.attempt,
@@ -181,7 +171,7 @@ def _since(facts: RunFacts, then: float | None) -> float | None:
 
 
 def _without_folder(run_id: str, known: CachedState | None, now: float) -> Observation:
-    """Conclude for one removed, or on a disk that is not mounted. An end that was seen is a fact all the same."""
+    """Conclude for a run directory that was removed, or is on a disk that is not mounted. A cached end is final."""
     if known is not None and known.observation.state.is_terminal:
         return replace(_by_now(known, now), detail="its run directory is gone")
     return Observation(run_id, RunState.LOST, detail="its run directory is gone")
