@@ -1,4 +1,4 @@
-"""Launch plans; queue, watch and stop runs. Knows no recipe, no back-end and no log text."""
+"""Launch, query, judge and stop runs. Knows no recipe, no back-end and no log text."""
 
 from rlx.runs.control import Stopped, StopResult, stop, stop_runs
 from rlx.runs.copies.answers import items_of, texts_of

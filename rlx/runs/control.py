@@ -1,4 +1,4 @@
-"""Ends a run, with everything that belongs to it and nothing else, and looks whether it is gone."""
+"""Control a run on its host: stop it with all its processes, or attach to its terminal."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """The pids that were told to end, those that are still there after all, and what is left as zombies.
+    """The result of a stop: the pids that were ended, those that are left, and zombies.
 
-    `zombies` remain until the container restarts: its first process does not reap what is orphaned. `strays` carry no
-    mark of the run, because they cleared their environment, and still write to its files: they were not ended. `job`
-    names the job that is over now, all of whose processes its scheduler has ended; empty for any other run.
+    `zombies` remain until the container restarts: its first process does not reap orphans. `strays` have no mark of the
+    run, because they cleared their environment, and still write to its files: they were not ended. `job` names the
+    ended job, all of whose processes its scheduler has ended; empty for any other run.
     """
 
     run_id: str
@@ -47,10 +47,10 @@ class StopResult:
 
 
 def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> StopResult:
-    """Stop these runs, all places at once; a place that fails keeps no other from stopping.
+    """Stop these runs, all places at once; a place that fails does not affect the others.
 
-    `seen` is how they were last found. At each place, those that wait go first: the end of one must not start
-    the next.
+    `seen` are their last snapshots. At each place, waiting runs are stopped first: the end of one must not start the
+    next.
     """
     places: dict[Place, list[RunRef]] = {}
     for ref in refs:
@@ -90,10 +90,10 @@ def _may_wait(snapshot: Snapshot) -> bool:
 
 
 def stop(ref: RunRef, grace_s: float) -> Stopped:
-    """SIGTERM to all processes of the run, SIGKILL after `grace_s` seconds. A run that waits never starts.
+    """Send SIGTERM to all processes of the run, and SIGKILL after `grace_s` seconds. A waiting run never starts.
 
-    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone,
-    or if rlx did not start it: then it knows neither its processes nor whose they are.
+    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone, or if rlx did
+    not start it: then it does not know its processes.
     """
     if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
         raise _taken_in(ref.run_id, source)
@@ -121,15 +121,15 @@ def _taken_in(run_id: str, source: LogSource) -> UsageError:
 
 
 def attach_command(ref: RunRef, *, read_only: bool) -> Cmd:
-    """Write what shows the session in this terminal, through ssh for another machine. Raises RlxError without one.
+    """Return the command that shows the session in this terminal, through ssh for another machine.
 
-    A host without tmux has none: its log can be followed all the same.
+    Raises RlxError without a session. A host without tmux has none; the log can still be followed.
     """
     if is_adopted(ref):
         raise RlxError(
             f"{ref.run_id} has no terminal session: rlx did not start it", f"follow its log: rlx logs -f {ref.run_id}"
         )
-    # "=" asks for exactly this name; tmux would also take a session that begins like it.
+    # "=" requires exactly this name; tmux would also accept a session that begins with it.
     target = f"={ref.session}"
     probe = Cmd("sh", "-c", 'command -v tmux >/dev/null && exec tmux -L "$1" has-session -t "$2"', "rlx-attach")
     found = transport_for(ref.place).run(Cmd(*probe.arguments, tmux_socket(), target), timeout_s=20)

@@ -1,4 +1,4 @@
-"""Times and lengths of time as a person reads them."""
+"""Format times and durations for users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h 05 min`."""
+    """Format a duration: `45 s`, `12 min`, `3 h 05 min`."""
     minutes = round(seconds / 60)
     if seconds < 100:
         return f"{seconds:.0f} s"
@@ -14,7 +14,7 @@ def duration(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """`45 s`, `12 min`, `3 h`, `7 d`: one unit, for a column."""
+    """Format a duration with one unit, for a column: `45 s`, `12 min`, `3 h`, `7 d`."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds // length:.0f} {unit}"
@@ -22,17 +22,17 @@ def age(seconds: float) -> str:
 
 
 def clock_time(epoch: float) -> str:
-    """`18:40`, and the day before it if that is not today; in this machine's time zone."""
+    """Format a time of this machine's time zone as `18:40`, with the date if it is not today's."""
     then, now = time.localtime(epoch), time.localtime()
     return time.strftime("%H:%M" if then[:3] == now[:3] else "%Y-%m-%d %H:%M", then)
 
 
 def time_zone() -> str:
-    """Name this machine's time zone, to stand once beside times: `CET`."""
+    """Name this machine's time zone, to be shown once beside times: `CET`."""
     return time.strftime("%Z")
 
 
 def moment(epoch: float) -> str:
-    """`13:07:12`, and the day before it if that is not today's; in this machine's time zone."""
+    """Format a time of this machine's time zone as `13:07:12`, with the date if it is not today's."""
     then, now = time.localtime(epoch), time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%Y-%m-%d %H:%M:%S", then)

@@ -1,7 +1,7 @@
-"""Follows a log through lost connections: every line once, in order, whatever happens to the network.
+"""Read and follow the logs of runs on their hosts.
 
-The host sends blocks that say which part of the log they hold (logs.sh). What has arrived is counted here, so a new
-connection goes on with the very next byte.
+A log is followed through lost connections, every line once and in order: the host sends blocks that say which part of
+the log they hold (logs.sh), and a new connection continues with the next byte.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rlx.runs import supervisor
 from rlx.runs.run import RunRef
 
 _PASSING = (ConnectionLost, TimedOut, Unreachable)
-"""What may be over in a while. A changed key or a refused login is not."""
+"""Errors that may pass. A changed key or a refused login does not."""
 _WAS_CUT = "its log became shorter (copied and cut by a rotation?); lines that were written just before are lost here"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
@@ -29,7 +29,7 @@ _LONGEST_HEADER = 4096
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """The bytes that have arrived: `taken` of the block that begins at byte `at` of the log of this attempt."""
+    """How many bytes have arrived: `taken` of the block that begins at byte `at` of the log of this attempt."""
 
     attempt: str = ""
     inode: str = ""
@@ -40,7 +40,7 @@ class _Cursor:
 def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> Iterator[bytes]:
     """Yield existing and new lines until the run's end is recorded. `notice` gets messages for the user.
 
-    Raises HostError if the host cannot be reached at first, or refuses later; an outage in between is waited for.
+    Raises HostError if the host cannot be reached at first, or refuses later; during an outage it waits.
     """
     follower = _Follower(ref, query, notice)
     while not follower.is_over:
@@ -71,7 +71,7 @@ class _Follower:
 
     def _command(self) -> Cmd:
         here = self._cursor
-        # How far back to begin is asked once: what comes after a cut is the rest, all of it.
+        # Where to begin applies once: after a lost connection everything else is read.
         query = replace(self._query, lines=None) if here.attempt else self._query
         return log_command("follow", self._ref, query, here.attempt, here.inode, number(here.at), number(here.taken))
 
@@ -96,7 +96,7 @@ class _Follower:
             if not piece:
                 return
             count -= len(piece)
-            # Counted before the lines are handed out: they are in `_lines` already, whoever stops listening.
+            # Counted before the lines are yielded: they are in `_lines` already, even if the caller stops.
             self._cursor = replace(self._cursor, taken=self._cursor.taken + len(piece))
             yield from self._lines.feed(piece)
         self._cursor = replace(self._cursor, at=end, taken=0)
@@ -107,7 +107,7 @@ class _Follower:
             yield from self._lines.rest()
             self._notice(f"{self._ref.run_id}: attempt {self._cursor.attempt} begins a new log")
         elif self._cursor.at < before.at:
-            # Zeros stand for what was cut off while it was sent.
+            # Zeros replace what was truncated while it was sent.
             yield from filter(None, (line.rstrip(b"\0") for line in self._lines.rest()))
             self._notice(f"{self._ref.run_id}: {_WAS_CUT}")
         elif self._cursor != before:
@@ -126,7 +126,7 @@ class _Follower:
 
 
 class _Pieces:
-    """Reads lines and counted bytes from chunks as they come."""
+    """Read lines and counted bytes from chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
@@ -145,18 +145,18 @@ class _Pieces:
         return line
 
     def some(self, most: int) -> bytes:
-        """One byte at least and `most` at most; nothing at the end of the stream."""
+        """Read at least one byte and at most `most`; empty at the end of the stream."""
         piece = self._buffer or next(self._chunks, b"")
         self._buffer = piece[most:]
         return piece[:most]
 
 
 LONGEST = 256 * 1024
-"""What is kept of a line. Some logs hold a line of hundreds of megabytes."""
+"""How much of a line is kept. Some logs have lines of hundreds of megabytes."""
 
 
 class Lines:
-    """Puts lines together from pieces. A line that is longer than LONGEST is cut, and says so at its end."""
+    """Join pieces to lines, in bounded memory. A line longer than LONGEST is cut, with a note at its end."""
 
     def __init__(self) -> None:
         self._begun: list[bytes] = []
@@ -179,11 +179,11 @@ class Lines:
             yield self._finish()
 
     def forget(self) -> None:
-        """Drop the line that has begun, because it will not go on."""
+        """Drop the line that has begun, because it will not be continued."""
         self._begun, self._length = [], 0
 
     def _add(self, part: bytes) -> None:
-        # A line of many pieces is put together once, at its end: doing so at every piece takes time by its square.
+        # A line of many pieces is joined once, at its end: joining at every piece takes quadratic time.
         room = LONGEST - self._length
         if room > 0 and part:
             self._begun.append(part[:room])
@@ -205,9 +205,9 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """The lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
+    """Which lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
 
-    The pattern is an extended regular expression, or the very text if it is `fixed`.
+    The pattern is an extended regular expression, or literal text if it is `fixed`.
     """
 
     lines: int | None = None
@@ -217,7 +217,7 @@ class LogQuery:
 
     @property
     def kind(self) -> str:
-        """The name that logs.sh gives it."""
+        """Return the name of the kind in logs.sh."""
         if self.pattern is None:
             return "all"
         return "fixed" if self.fixed else "regex"

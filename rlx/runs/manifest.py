@@ -1,4 +1,4 @@
-"""manifest.json: what was launched, by whom, with the digest of every file. Written once, before the run starts."""
+"""manifest.json: what was launched and by whom, with the digest of every file. Written once, before the run starts."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`created` is an ISO time in UTC, `created_epoch` the same in seconds. The files of `plan` have no content.
+    """What was launched. `created` is an ISO time in UTC, `created_epoch` the same as an epoch.
 
-    `position` counts the runs of a launch from 0, in the order in which they were sent. `unread` are the places in the
-    document that this rlx cannot read, because another version wrote it; they count as not promised. `moved`: the hosts
-    that the run was withdrawn from, before it had started, in that order.
+    The files of `plan` have no content. `position` counts the runs of a launch from 0, in the order in which they were
+    sent. `unread` are the places in the document that this rlx cannot read, because another version wrote it; they
+    count as not expected. `moved`: the hosts that the run was withdrawn from, before it had started, in that order.
     """
 
     run_id: str
@@ -52,7 +52,7 @@ class Manifest:
 
     @property
     def lacks(self) -> str:
-        """The reason why no verdict can rest on it; empty if all of it was read."""
+        """Return why no verdict can be based on it; empty if all of it was read."""
         if not self.unread:
             return ""
         first = ", ".join(place[:80] for place in self.unread[:_MOST_NAMED])
@@ -62,9 +62,9 @@ class Manifest:
 
 
 def render_manifest(ref: RunRef, position: int, plan: LaunchPlan, moved: Sequence[Move] = ()) -> str:
-    # The workers have manifests of their own, on their hosts.
+    # Workers have their own manifests, on their hosts.
     document = to_jsonable(replace(plan, workers=()))
-    # It speaks for the plan with its workers and the content of its files, which are not here.
+    # It covers the plan with its workers and the content of its files, which are not included.
     del document["checked"]
     document["files"] = [
         {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
@@ -109,7 +109,7 @@ def _user() -> str:
 
 
 def parse_manifest(text: str) -> Manifest | None:
-    """Read as much of it as can be; None for what does not even name its run."""
+    """Read as much of it as possible; None if it does not even name its run."""
     try:
         document = parse_json(text)
         digests, files = _split_files(document["plan"].get("files"))
@@ -135,7 +135,7 @@ def parse_manifest(text: str) -> Manifest | None:
 
 
 def _split_files(files: Any) -> tuple[dict[str, str], Any]:
-    """Digests by path, and the files as the plan has them; something else as it is, for `salvage` to name."""
+    """Return digests by path, and the files as the plan has them; anything else unchanged, for `salvage` to report."""
     if not isinstance(files, list) or not all(isinstance(file, dict) for file in files):
         return {}, files
     digests = {
@@ -148,7 +148,7 @@ def _split_files(files: Any) -> tuple[dict[str, str], Any]:
 
 
 def _sources(moved: Any) -> Iterator[str]:
-    """The hosts that it was withdrawn from, as far as that can be read."""
+    """Yield the hosts that it was withdrawn from, as far as they can be read."""
     for one in moved if isinstance(moved, list) else ():
         source = one.get("from") if isinstance(one, dict) else None
         if isinstance(source, str):
@@ -156,7 +156,7 @@ def _sources(moved: Any) -> Iterator[str]:
 
 
 def _words(submitted_by: Any) -> Any:
-    """Keep who launched it as far as it is text."""
+    """Keep the values of the submitter that are text."""
     if not isinstance(submitted_by, dict):
         return submitted_by
     return {name: word for name, word in submitted_by.items() if isinstance(word, str)}
@@ -170,7 +170,7 @@ def _unread_of_head(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_sound(manifest: Manifest) -> bool:
-    """Check its words: they may come from anybody's host, and become names of files, rows and cells of a table."""
+    """Check its values: they may come from any host, and become file names and table cells."""
     plan = manifest.plan
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm)
     numbers = (manifest.position, plan.seed, plan.node)

@@ -1,4 +1,4 @@
-"""Write the tombstones of runs: what each was, how it stood, when it was removed and by whom."""
+"""Hide runs, and delete them or their checkpoints on their hosts, all hosts at once (prune.sh)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def tombstones_of(
     index: Index, rows: Sequence[Snapshot], reason: str, *, deleted: bool = False
 ) -> Mapping[str, Tombstone]:
-    """One for each of these runs by its id, as they stand now; what was written earlier of one stays its beginning."""
+    """Return the tombstones of these runs by id, as they are now; an earlier one keeps what the run was."""
     by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.tombstones()
     copies = kept(index, [row.ref for row in rows])
     return {
@@ -67,7 +67,7 @@ def _again(old: Tombstone, now: float, by: str, reason: str, *, deleted: bool) -
 
 
 def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> Mapping[str, Tombstone]:
-    """Those of the runs, and the same for the parts of these runs on other nodes."""
+    """Add tombstones for the parts of these runs on other nodes."""
     from dataclasses import replace
 
     own = {
@@ -78,12 +78,12 @@ def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> 
 
 
 _BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
-"""To delete a terabyte of small files takes a while, and what is not done then goes with the next call."""
+"""Deleting a terabyte of small files takes a while; what is not done in time is deleted by the next call."""
 
 
 @dataclass(slots=True)
 class CheckpointSize:
-    """A folder of checkpoints of one run, in bytes. `step`: what its name ends in."""
+    """A folder of checkpoints of one run, in bytes. `step`: the number at the end of its name."""
 
     run_id: str
     name: str
@@ -97,10 +97,10 @@ class CheckpointSize:
 
 @dataclass(slots=True)
 class PruneAnswer:
-    """What hosts answered, sizes in bytes. `refused`: why a run stays, by its id; a host's own reason for all of its.
+    """What hosts answered, sizes in bytes. `refused`: why a run stays, by its id, or its host's reason.
 
-    `latest`: the step of the last whole checkpoint of a run. `linked`: the runs whose checkpoints are a link to another
-    place. `trash`: what an earlier call left half deleted, by host. `left`: what this one could not delete.
+    `latest`: the step of the last complete checkpoint of a run. `linked`: the runs whose checkpoints are a link to
+    another place. `trash`: what an earlier call left partly deleted, by host. `left`: what this one could not delete.
     """
 
     done: list[str] = field(default_factory=list)
@@ -115,29 +115,29 @@ class PruneAnswer:
     refused: dict[str, str] = field(default_factory=dict)
 
     def why_not(self, run_id: str) -> str:
-        """Why a run was not deleted, or not all of it; "" where it was."""
+        """Return why a run was not deleted completely; empty if it was."""
         if run_id in self.left:
             return f"{self.left[run_id] >> 20} MiB of it could not be deleted, and lie in the trash beside the runs"
         return "" if run_id in self.freed else self.refused.get(run_id, "nothing was heard of it: type the same again")
 
 
 def bury_on_hosts(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
-    """Keep the tombstones beside the runs."""
+    """Write the tombstones beside the runs on their hosts."""
     return _call("bury", refs, {ref.run_id: (tombstone_text(tombstones[ref.run_id]),) for ref in refs}, _BURY_S)
 
 
 def unbury_on_hosts(refs: Sequence[RunRef]) -> PruneAnswer:
-    """Take the tombstones beside the runs away."""
+    """Remove the tombstones beside the runs."""
     return _call("unbury", refs, {ref.run_id: () for ref in refs}, _BURY_S)
 
 
 def measure(refs: Sequence[RunRef]) -> PruneAnswer:
-    """Look how large runs and their checkpoints are on their hosts."""
+    """Measure runs and their checkpoints on their hosts."""
     return _call("measure", refs, {ref.run_id: () for ref in refs}, _MEASURE_S)
 
 
 def delete_runs(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
-    """Delete the run directories that have a tombstone here; each host looks once more whether they may go."""
+    """Delete the run directories that have a tombstone; each host checks again whether they may be deleted."""
     chosen = [ref for ref in refs if ref.run_id in tombstones]
     words = {ref.run_id: (_kind(ref), tombstone_text(tombstones[ref.run_id])) for ref in chosen}
     return _call("runs", refs, words, _DELETE_S)
@@ -154,11 +154,11 @@ def _kind(ref: RunRef) -> str:
 
 
 def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]], deadline_s: float) -> PruneAnswer:
-    """One command a root. A host that cannot be asked refuses all of its runs."""
+    """Send one command per root. A host that does not answer refuses all of its runs."""
 
     def question(place: Place, root: str, ids: Sequence[str]) -> tuple[str, str]:
         arguments = [word for run_id in ids if run_id in words for word in (run_id, *words[run_id])]
-        # Its arguments travel with the script, since a command line holds only so many.
+        # The arguments are sent with the script, because the length of a command line is limited.
         part = ScriptPart(supervisor.beside("prune.sh"), (verb, root, *arguments))
         (done,) = run_parts(transport_for(place), [part], deadline_s)
         return place.host, supervisor.answer(place, verb, done)

@@ -1,4 +1,4 @@
-"""Asks many places at once. One that is slow, dead or changed costs its own answer and nothing else."""
+"""Query many hosts at once. One that is slow, dead or changed affects its own answer only."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ Item = TypeVar("Item")
 
 DEADLINE_S = 20.0
 _MARGIN_S = 2.0
-"""A question that keeps to the deadline by itself has this much longer to say why it failed."""
+"""A query that keeps to the deadline itself has this much longer to report why it failed."""
 
 Query = Callable[[Place, str, Sequence[str]], T]
-"""Place, root and the ids of its runs; asked in a thread of its own."""
+"""Called with place, root and the ids of its runs, in a thread of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult(Generic[T]):
-    """The answers that came back, in no order, and for each place that gave none the reason."""
+    """The answers, in no order, and for each place without one the reason."""
 
     answers: Sequence[T]
     failures: Mapping[Place, RlxError]
 
 
 def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float = DEADLINE_S) -> QueryResult[T]:
-    """Put the question to every place of these runs at once, once a root, and wait no longer than the deadline."""
+    """Query every place of these runs at once, once per root, and wait no longer than the deadline."""
     roots = by_root(refs)
     came: Queue[tuple[Place, T | BaseException]] = Queue()
     for (place, root), ids in roots.items():
@@ -44,9 +44,9 @@ def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float =
 
 
 def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
-    """Return or raise what the work does. Raises TimedOut at the deadline; the work then goes on unheard.
+    """Return or raise what the work does. Raises TimedOut at the deadline; the work then continues without effect.
 
-    For questions that take several commands: each of them may be slow for a reason, all together may not.
+    For queries of several commands: each of them may be slow for a reason, all together may not.
     """
     came: Queue[T | BaseException] = Queue()
     Thread(target=_work, args=(came, work), daemon=True, name=host).start()
@@ -60,9 +60,9 @@ def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) ->
 
 
 def in_parallel(items: Sequence[Item], work: Callable[[Item], T]) -> list[T | RlxError]:
-    """Do the work for all items at the same time; what each returned, or the RlxError that it raised.
+    """Do the work for all items in parallel; return what each returned, or the RlxError that it raised.
 
-    Nobody who stops waiting has to wait for the rest, not even the end of rlx.
+    Daemon threads: a caller that stops waiting need not wait for the rest, even at exit.
     """
     queues: list[Queue[T | BaseException]] = [Queue() for _ in items]
     for item, came in zip(items, queues, strict=True):

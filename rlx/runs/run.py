@@ -1,4 +1,4 @@
-"""Name a run, and the place of its files."""
+"""The reference of a run: its names and the place of its files."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE
 
 @dataclass(frozen=True, slots=True)
 class RunRef:
-    """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is in seconds since 1970.
+    """One run on one host. `name` is the recipe's; `root` may start with `~`; `created` is an epoch.
 
-    A run of several nodes has one for each: node 0, the head, is what a person calls the run, the others its workers.
+    A run of several nodes has one reference for each: node 0, the head, which users call the run, and its workers.
     `container` is the id of the one that shares the folder of the run, from its launch or the inventory and never from
-    its files; empty where there is none or it is not known.
+    its files; empty if there is none or it is not known.
     """
 
     run_id: str
@@ -36,7 +36,7 @@ class RunRef:
 
     @property
     def head_id(self) -> str:
-        """The id of the run that this is a node of: its own for the head."""
+        """Return the id of the run that this is a node of: its own for the head."""
         return self.run_id.removesuffix(_node_suffix(self.node))
 
     @property
@@ -45,32 +45,32 @@ class RunRef:
 
     @property
     def run_name(self) -> str:
-        """The name that a person gives the run; runs of several launches may share it."""
+        """Return the name of the run; runs of several launches may share it."""
         return f"{self.name}-{self.arm}-s{self.seed}"
 
     @property
     def short_name(self) -> str:
-        """The name that a table gives the run beside others of its launch."""
+        """Return the name of the run in a table of its launch."""
         return f"{self.arm}-s{self.seed}"
 
     @property
     def remote_dir(self) -> str:
-        """The run directory as its host writes it."""
+        """Return the run directory as its host writes it."""
         return f"{self.root}/runs/{self.run_id}"
 
     @property
     def run_dir(self) -> Path:
-        """The run directory, for a run whose place is local."""
+        """Return the run directory of a run on this machine."""
         return Path(self.remote_dir).expanduser()
 
     @property
     def shown_dir(self) -> str:
-        """The run directory as a person finds it on its host."""
+        """Return the run directory as users find it on its host."""
         return str(self.run_dir) if self.place.is_local else self.remote_dir
 
     @property
     def session(self) -> str:
-        """The name of its tmux session."""
+        """Return the name of its tmux session."""
         return tmux_name(self.run_id)
 
 
@@ -81,13 +81,13 @@ def tmux_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
-    """The attempts that are in a run directory; `rlx.model.run_dir` names its files."""
+    """The attempts in a run directory; `rlx.model.run_dir` names its files."""
 
     run_dir: Path
 
     @property
     def attempts(self) -> tuple[Path, ...]:
-        """The attempt directories, oldest first."""
+        """Return the attempt directories, oldest first."""
         try:
             found = [path for path in (self.run_dir / ATTEMPTS_DIR).iterdir() if path.name.isdecimal()]
         except OSError:
@@ -101,7 +101,7 @@ class RunPaths:
 
     @property
     def log(self) -> Path:
-        """The console log of the latest attempt."""
+        """Return the console log of the latest attempt."""
         return self.latest / LOG_FILE
 
 
@@ -123,7 +123,7 @@ def container_of(site: Site) -> str:
 
 
 def is_run_id(ref: RunRef) -> bool:
-    """Tell whether its id is one that `new_ref` makes, and so can be no name of another run."""
+    """Tell whether its id is one that `new_ref` makes, so that it cannot be the name of another run."""
     return re.fullmatch(rf"{re.escape(ref.run_name)}-\d{{8}}-\d{{6}}-[0-9a-f]{{4}}", ref.head_id) is not None
 
 
@@ -135,9 +135,9 @@ def worker_ref(head: RunRef, worker: LaunchPlan) -> RunRef:
 
 
 def one_a_job(refs: Iterable[RunRef]) -> list[RunRef]:
-    """Leave out further nodes whose head is among these, and at the same place: both are one job.
+    """Leave out workers whose head is among these at the same place: both are one job.
 
-    Nodes of other runs are hosts of their own.
+    Workers elsewhere are on hosts of their own.
     """
     refs = list(refs)
     heads = {ref.run_id: ref.place for ref in refs if not ref.node}

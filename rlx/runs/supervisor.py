@@ -1,4 +1,4 @@
-"""Calls supervise.sh on a host. It travels on stdin, so a host needs nothing but a POSIX shell."""
+"""Call supervise.sh on a host. It is sent on stdin, so a host needs nothing but a POSIX shell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def layout() -> str:
 def script(scheduler: str = LEASES) -> str:
     """Join the parts in the order of their names, with the docker scripts, into the one file that is sent.
 
-    Those of the schedulers that come with rlx are always among them; those of another one where it is named.
+    It always has the schedulers that come with rlx; another one only if it is named.
     """
     own = (payload_folder() / "supervise").glob("*.sh")
     of_schedulers = (path for name in dict.fromkeys([*PACKAGES, scheduler]) for path in shell_parts(name))
@@ -48,12 +48,12 @@ def call(
     accept_codes: tuple[int, ...] = (0,),
     scheduler: str = LEASES,
 ) -> str:
-    """Return what supervise.sh prints there. Raises RlxError with its complaint when it fails."""
+    """Return what supervise.sh prints there. Raises RlxError with its error message if it fails."""
     sent = ScriptPart(script(scheduler).encode(), arguments)
     completed = run_part(transport_for(place), sent, timeout_s)
     named = completed.out.decode(errors="replace").strip() if completed.code == _UNKNOWN_SCHEDULER else ""
     if named and named not in PACKAGES and scheduler in PACKAGES:
-        # A run of another distribution's scheduler, whose part is sent where it is asked for.
+        # A run of another distribution's scheduler: send its part, too.
         return call(place, *arguments, timeout_s=timeout_s, accept_codes=accept_codes, scheduler=named)
     return answer(place, arguments[0], completed, accept_codes)
 
@@ -63,7 +63,7 @@ def part(*arguments: str) -> ScriptPart:
 
 
 def answer(place: Place, verb: str, completed: Completed, accept_codes: tuple[int, ...] = (0,)) -> str:
-    """Return what a call printed. Raises RlxError with its complaint if it failed."""
+    """Return what a call printed. Raises RlxError with its error message if it failed."""
     if completed.code not in accept_codes:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
         raise RlxError(f"{place.host}: {SUPERVISE_FILE} {verb} failed: {complaint}")

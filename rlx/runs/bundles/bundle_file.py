@@ -1,7 +1,7 @@
 """Write and unpack the archive of a bundle; both use the same list of allowed files.
 
-bundle.json  SHA256SUMS  README.txt  experiments/<digest>.json  waivers/<run id>.json
-runs/<run id>/…          as in a run directory: evidence and promises, no program, no environment, no weights
+Files: bundle.json, SHA256SUMS, README.txt, `experiments/<digest>.json`, `waivers/<run id>.json`, and `runs/<run id>/…`
+as in a run directory: evidence and manifest, no program, no environment, no weights.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _HINT = "a bundle is what rlx report --bundle wrote, as it is"
 
 
 def write_tar(folder: Path, names: Iterable[str], mark: str, file: BinaryIO) -> None:
-    """Write these files of a folder, sorted, without times and owners. `mark` stands readable at the beginning."""
+    """Write these files of a folder, sorted, without times and owners. `mark` is readable at the beginning."""
     file.write(_empty_member(mark))
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed,
@@ -191,7 +191,7 @@ def _write(archive: Path, target: Path, content: IO[bytes]) -> None:
 
 
 class _Allowance:
-    """Reads as much as is allowed: a header, or the content of a file that was looked at, and `room` in all."""
+    """Limit what is read: a header, or the content of an allowed file, and `room` in all."""
 
     def __init__(self, archive: Path, text: gzip.GzipFile, room: int) -> None:
         self._archive, self._text, self._room, self._left = archive, text, room, _HEADER

@@ -1,7 +1,7 @@
-"""Keep what a bundle states of its runs that their files cannot show: where one stood that recorded no end.
+"""Keep what a bundle states about its runs that their files do not show: the state of one that recorded no end.
 
-Of a run in an unpacked bundle no process is looked for, and no host is asked. What was stated lies in rlx's home:
-into the run directory, a container could write it for a run of the user's own.
+No process is looked up for a run of an unpacked bundle, and no host is queried. The statements are kept in rlx's home:
+in a run directory, a container could write them for a run of the user's own.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _MOST_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class BundledRun:
-    """A run as a bundle lists it. `position`: in its launch; `created`: seconds since 1970.
+    """A run as a bundle lists it. `position`: in its launch; `created`: an epoch.
 
-    `state`: where it stood, "" if never seen; `missing`: what evidence was not there to be read. `manifest`: sha256 of
-    its manifest, "" where none is in the bundle. `as_of`: when a host that could not be asked for the rest was asked
-    last, in the same seconds; None where nothing was left to ask for. `removed`: who took it out of names, if anybody.
+    `state`: its last state, "" if never seen; `missing`: which evidence could not be read. `manifest`: sha256 of its
+    manifest, "" if the bundle has none. `as_of`: the epoch of the last answer of a host that could not be queried for
+    the rest; None if nothing was left to query. `removed`: who hid it, and when.
     """
 
     run_id: str
@@ -58,7 +58,7 @@ class BundledRun:
 
 
 def note_runs(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
-    """Note in a home that these runs are of a bundle, and by which version of the rules they are judged.
+    """Note in a home that these runs belong to a bundle, and the version of the rules by which they are judged.
 
     Raises OSError.
     """
@@ -91,13 +91,13 @@ def _read(path: Path) -> BundledRun | None:
 
 
 def copies_of(runs: Mapping[str, BundledRun], refs: Sequence[RunRef]) -> Copies:
-    """Where the files of bundled runs are, and what was missing of them."""
+    """Return the files of bundled runs, and what was missing of them."""
     known = ((ref, runs[ref.run_id]) for ref in refs if ref.run_id in runs)
     return {ref.run_id: RunFiles(ref.run_dir, as_of=run.as_of, lacks=run.missing) for ref, run in known}
 
 
 def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str, Observation]:
-    """Say of each run how it ended by its record, or where it stood as was stated."""
+    """Return the end of each run by its record, or its state as the bundle states it."""
     return {run_id: _observation(run, copies[run_id]) for run_id, run in runs.items()}
 
 
@@ -107,7 +107,7 @@ def _observation(run: BundledRun, copy: RunFiles) -> Observation:
 
 
 def open_bundle(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
-    """Open the index of these runs alone, whose files lie in `folder`, to be judged by the rules of that version.
+    """Open an index of only these runs, whose files are in `folder`, to be judged by the rules of that version.
 
     Raises OSError.
     """

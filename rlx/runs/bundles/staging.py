@@ -1,4 +1,4 @@
-"""Gather the files of runs that go into a bundle in a folder: their evidence, and no secret of them."""
+"""Gather the files of runs for a bundle in a folder: their evidence, without secrets."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def gather(
 ) -> Mapping[str, float | None]:
     """Copy the evidence of runs into `folder`, with the experiments that they name, and mask secrets in them.
 
-    Of `others` that are of no such experiment, only what says what they were and how they ended. What cannot be taken
-    is told. Returns by run id when the hosts were asked last that could not be asked for the whole log of a run that
-    did not finish. Raises RlxError where the folder cannot be written.
+    Of `others` that belong to no such experiment, only what they were and how they ended is copied. What cannot be
+    copied is reported. Returns, by run id, when hosts were last queried that could not be asked for the whole log of a
+    run that did not finish. Raises RlxError if the folder cannot be written.
     """
     silent: dict[str, float | None] = {}
     registered = _registered(index, compared)
@@ -80,7 +80,7 @@ def _of_same_question(index: Index, refs: Iterable[RunRef]) -> set[str]:
 
 
 def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:
-    """Copy files of a run directory, and none that a link puts there: it may lead to any file of this user."""
+    """Copy files of a run directory, but no link: it may lead to any file of this user."""
     for name in names:
         if (source / name).resolve() != source.resolve() / name:
             tell(f"{source / name} is a link, and not taken into the bundle")
@@ -96,7 +96,7 @@ def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:
 
 
 def _take_outputs(mirror: Path, target: Path) -> None:
-    """Put the outputs of validations that were fetched into the place of their numbers of lines."""
+    """Replace the counts of answers by the outputs of validations that were fetched."""
     for path, file in read_cursor(mirror).files.items():
         attempt, folder, name = path.rpartition(f"/{VALIDATION_DIR}/")
         fetched = mirror / attempt / "outputs" / f"{name.removesuffix('.jsonl')}-{file.inode}-{file.bytes}" / name
@@ -105,9 +105,9 @@ def _take_outputs(mirror: Path, target: Path) -> None:
 
 
 def _take_log(ref: RunRef, mirror: Path, target: Path) -> bool:
-    """Put the whole log of the latest attempt into the place of what is here of it: why it ended stands in the rest.
+    """Replace the copied lines of the latest attempt by its whole log, which shows why the run ended.
 
-    Tells whether its host had it for the asking.
+    Returns whether its host could send it.
     """
     path = str(RunPaths(mirror).log.relative_to(mirror))
     file = read_cursor(mirror).files.get(path)
@@ -126,14 +126,14 @@ def _secrets(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
 def _mask(folder: Path, secrets: Mapping[str, str], tell: Tell) -> None:
     """Mask secrets that were printed, with * for each byte. Raises RlxError for one in a file too large for that.
 
-    A run masks what it writes. A log that was taken in was masked by nobody.
+    A run masks what it writes; a tracked or imported log is not masked.
     """
     for name, value in sorted(secrets.items()):
         _mask_forms(folder, spellings(os.fsencode(value)), f"the value of {name}", tell)
 
 
 def _mask_found(folder: Path, run_dirs: Iterable[Path], tell: Tell) -> None:
-    """Mask secrets that were not given by name, where they are told as such and wherever else their values stand."""
+    """Mask secrets that are recognised by name or form, and their values wherever they occur."""
     scripts = (script for run_dir in run_dirs for script in run_dir.glob(f"{SCRIPT_DIR}/*"))
     values = {value for script in scripts for _, value in _found_in(script)}
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
@@ -148,7 +148,7 @@ def _mask_found(folder: Path, run_dirs: Iterable[Path], tell: Tell) -> None:
 
 
 def _found_in(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Where in a file a secret stands that is told by its name or form, and its value. Lines are read whole."""
+    """Yield the offset and the value of each secret that is recognised by its name or form. Lines are read whole."""
     place = 0
     with open_regular(path) as file:
         while lines := file.readlines(_CHUNK):

@@ -1,7 +1,8 @@
-"""Bring the summaries of the answers that runs on other machines kept, once a run after its end.
+"""Read the answers that runs kept: summaries of all of them, and the scores of single validations.
 
-The answers stay on their host, where a program of rlx summarises them (`rlx.payload.answer_summary`). A host that is
-too slow, or has no Python, costs nothing but the checks of these answers: they are not observable.
+The answers stay on their host, where a program of rlx summarises them once a run after its end
+(`rlx.payload.answer_summary`). On a host that is too slow, or has no Python, only the checks of these answers are
+missing. The outputs of one validation are copied when a comparison needs them.
 """
 
 from __future__ import annotations
@@ -41,9 +42,9 @@ _MOST_BYTES = 32 << 20
 
 
 def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, RunFiles], *, whole: bool) -> None:
-    """Put summaries beside the counts in the copies of runs that have ended. Raises nothing for a host.
+    """Write summaries beside the counts in the copies of runs that have ended. Raises nothing for a host.
 
-    `whole`: wait longer, and ask again where a host failed to answer.
+    `whole`: wait longer, and query again where a host failed to answer.
     """
     files = {
         ref.run_id: _files(copy)
@@ -68,7 +69,7 @@ def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, RunFiles], *, w
 
 
 def _is_due(copy: RunFiles, whole: bool) -> bool:
-    """Tell whether the run is over, all else of it is here, and its answers were not summarised as they are."""
+    """Tell whether the run is over, everything else is copied, and these answers are not summarised yet."""
     if not copy.outputs or copy.problem is not None or copy.final_state is None:
         return False
     try:
@@ -85,7 +86,8 @@ def _identity(copy: RunFiles) -> list[Any]:
 
 
 def _files(copy: RunFiles) -> list[str]:
-    """List the files in the order in which they were made, without attempts before one that began anew."""
+    """List the files in the order in which they were written, without attempts before the last that started from
+    step 0."""
     attempts = RunPaths(copy.run_dir).attempts
     lineages = [read_lineage(folder, number) for number, folder in enumerate(attempts, start=1)]
     anew = [place for place, lineage in enumerate(lineages) if lineage and lineage.step == 0]
@@ -104,7 +106,7 @@ def _runs(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _keep(copy: RunFiles, files: Sequence[str], found: Any) -> None:
-    """Write the summaries of each attempt, and that they were asked for. Raises OSError."""
+    """Write the summaries of each attempt, and that they were requested. Raises OSError."""
     is_sound = _is_sound(files, found)
     if is_sound:
         folders: dict[Path, dict[str, Any]] = {}
@@ -144,8 +146,8 @@ def items_of(
 ) -> dict[str, ItemScores]:
     """Return the scores behind `metric` at `step` by run id, without the runs that kept none.
 
-    Judge the runs first: of runs on other hosts, this is the file that the mirror saw last. It is copied once, and
-    again only after it has changed. Raises nothing for a host that cannot be asked: `narrate` is told why.
+    Judge the runs first: of runs on other hosts, this is the file that the mirror read last. It is copied once, and
+    again only after it has changed. Raises nothing for a host that does not answer: `narrate` gets the error.
     """
     if wanted_scores(metric) is None:
         return {}

@@ -1,8 +1,8 @@
-"""The evidence of runs on other machines, copied here bit by bit, so that it can be read like a local run's.
+"""Mirror the evidence of runs on other machines, so that it can be read like a local run's.
 
 `RLX_HOME/mirror/<run id>/` is laid out like a run directory and holds what evidence and verdict need: of a console log
-only the lines that say something to rlx, of a validation's answers only how many there are. It is a cache: whoever
-removes it gets it again at the next look. Runs on this machine are read where they are.
+only the lines that rlx reads, of a validation's answers only their number. It is a cache: if it is removed, the next
+query copies it again. Runs on this machine are read in place.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ WHOLE_DEADLINE_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class RunFiles:
-    """A run's files as this machine has them, laid out as in a run directory. Its end is read once.
+    """A run's files on this machine, laid out as in a run directory. Its end is read once.
 
-    `as_of`: when they were as they are here, in seconds since 1970; None: now. `lacks`: what is not here, in words;
-    empty if nothing. `problem`: why the host could not be asked this time. `outputs`: the files of validations on the
-    host, of which only the number of answers is copied.
+    `as_of`: when they were copied, as an epoch; None: they are current. `lacks`: what is missing, as a sentence; empty
+    if nothing. `problem`: why the host could not be queried this time. `outputs`: the files of validations on the host,
+    of which only the number of answers is copied.
     """
 
     run_dir: Path
@@ -52,19 +52,19 @@ class RunFiles:
 
     @cached_property
     def end(self) -> RunState | None:
-        """The end of the run by the exit record of its latest attempt; None if there is none here."""
+        """Return the end of the run by the exit record of its latest attempt; None if it has none here."""
         return recorded_end(self._record, stop_asked=self._stop_asked)
 
     @property
     def _stop_asked(self) -> bool:
-        """Tell whether the end of its latest attempt was asked for. A copy keeps the marker of one before, too."""
+        """Tell whether a stop of the latest attempt was requested. A copy keeps the marker of an earlier one, too."""
         asked = _text_of(self.run_dir / STOP_FILE)
         moved = [_text_of(attempt / STATE_DIR / STOP_FILE) for attempt in RunPaths(self.run_dir).attempts]
         return asked is not None and asked not in moved
 
     @property
     def exit_code(self) -> int | None:
-        """The shell's exit status in that record; None if there is none here."""
+        """Return the shell's exit status in that record; None if there is none here."""
         return recorded_code(self._record)
 
     @cached_property
@@ -73,7 +73,7 @@ class RunFiles:
 
     @property
     def final_state(self) -> RunState | None:
-        """The final state, if all that evidence needs of the run is here: no host can add to that."""
+        """Return the final state if everything that evidence needs is here: no host can add to that."""
         return None if self.lacks else self.end
 
 
@@ -91,7 +91,7 @@ Copies = dict[str, RunFiles]
 def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Copies:
     """Update the copies of these runs, in one call per place (`whole`: as many as needed), all places at once.
 
-    Raises nothing for a host that cannot be asked: the copy stays as it is, and says of when it is and why.
+    Raises nothing for a host that does not answer: the copy stays as it is, with its time and the error.
     """
     home = folder_of(index)
 
@@ -116,7 +116,7 @@ def gathered(index: Index, refs: Iterable[RunRef], asked: QueryResult[Copies]) -
 
 
 def folder_of(index: Index) -> Path:
-    """Name the folder of the copies of all runs."""
+    """Return the folder of the copies of all runs."""
     return index.path.parent / "mirror"
 
 
@@ -127,7 +127,7 @@ def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
 
 
 def _near(ref: RunRef) -> RunFiles:
-    """Read where it is. Root in a container may have written what this user cannot read."""
+    """Read it in place. Root in a container may have written files that this user cannot read."""
     closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
     first = next(closed, None)
     return RunFiles(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
@@ -175,9 +175,9 @@ _WHOLE_TIMEOUT_S = 120.0
 
 
 def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole: bool) -> dict[str, Cursor]:
-    """Bring the copies below `home` up to date, and say how far each goes. Raises RlxError for a host that is silent.
+    """Update the copies below `home`, and return how far each goes. Raises RlxError for a host that does not answer.
 
-    One call, and more where something is left: until nothing is (`whole`), or while a person would wait.
+    Makes one call, and more if something is left: until nothing is (`whole`), or as long as a user would wait.
     """
     until, timeout_s = limits(whole=whole)
     cursors = _copy_once(home, place, root, ids, timeout_s)
@@ -196,10 +196,10 @@ def copy_on(
     waiting: Sequence[str] = list(cursors)
     while time.monotonic() < until and (behind := [run_id for run_id in waiting if cursors[run_id].left]):
         before = _reached(cursors, behind)
-        # Together they keep to the deadline of one call.
+        # All calls together keep to the deadline of one.
         timeout_s = _WHOLE_TIMEOUT_S if whole else DEADLINE_S - _PATIENCE_S + until - time.monotonic()
         cursors |= _copy_once(home, place, root, behind, timeout_s)
-        # What may not be read, or does not come for another reason, is not asked for without end.
+        # A file that makes no progress, such as one that may not be read, is not requested again.
         waiting = behind if _reached(cursors, behind) != before else []
     return cursors
 
@@ -214,7 +214,7 @@ def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_
 
 
 def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> MirrorRequest:
-    """Write what is asked of a place, by how far the copies go."""
+    """Write the request for a place, by how far the copies go."""
     known = {
         f"{run_id}/{path}": (file.inode, file.bytes)
         for run_id in ids
@@ -226,7 +226,7 @@ def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Mirr
 def take(
     home: Path, place: Place, ids: Sequence[str], asked: MirrorRequest, done: Completed, now: float
 ) -> dict[str, Cursor]:
-    """Put the answer to a request of `now` into the copies. Raises RlxError."""
+    """Add the answer to a request of `now` to the copies. Raises RlxError."""
     frames = mirror_wire.frames_of(place, asked, done)
     with reading_answer(place.host, mirror_wire.NAME):
         of_run: dict[str, list[FileFrame]] = {run_id: [] for run_id in ids}

@@ -1,7 +1,7 @@
-"""The copy of one run's files on this machine, and how far it goes.
+"""Store the copy of one run's files on this machine, and how far it goes.
 
-`cursor.json` says up to where each file is copied. It is replaced after the files are written, so whatever a killed rlx
-left behind it is cut off by the next one. Several rlx may copy one run at once: each adds only what fits to the cursor.
+`cursor.json` says up to where each file is copied. It is replaced after the files are written, so that the next rlx
+cuts off what a killed one wrote beyond it. Several rlx may copy one run at once: each adds only what fits the cursor.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _MOST_LINES = 10**7
 
 
 def _rules() -> str:
-    """Digest the rules that logs are copied by, because a copy made by others may lack lines."""
+    """Digest the rules by which logs are copied, because a copy made by other rules may lack lines."""
     return hashlib.sha256(b"\n".join(needles())).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The reach of the copy of one file: `bytes` of the file on the host, which became `kept` bytes here.
+    """How far the copy of one file goes: `bytes` of the file on the host, which became `kept` bytes here.
 
-    `left` bytes were there and are not copied yet. `sum` is of the last bytes before `bytes`. `denied`: the user on
-    the host may not read it; it may be a folder.
+    `left` bytes are not copied yet. `sum` is the checksum of the last bytes before `bytes`. `denied`: the user on the
+    host may not read it; it may be a folder.
     """
 
     inode: str
@@ -48,7 +48,7 @@ class Copied:
 
 @dataclass(slots=True)
 class Cursor:
-    """`as_of`: when the host was last asked, in seconds since 1970 by this machine's clock; None: never.
+    """How far the copy of a run goes. `as_of`: the epoch of the last query, by this machine's clock; None: never.
 
     The paths of `files` are relative to the run directory.
     """
@@ -81,14 +81,14 @@ def _is_there(path: Path, file: Copied) -> bool:
 
 
 def add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
-    """Put an answer of the host into the copy, and say how far it goes now. Waits while another rlx does the same."""
+    """Add an answer of the host to the copy, and return how far it goes now. Waits while another rlx does the same."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with locked_folder(folder):
         cursor = read_cursor(folder)
         cursor.as_of = max(now, cursor.as_of or 0.0)
-        # What is denied is told each time.
+        # Every answer lists what is denied.
         cursor.files = {path: file for path, file in cursor.files.items() if not file.denied}
-        # The first frames tell how the run ended: nobody is to see that before all that led to it.
+        # The first frames hold the end of the run: it must not be visible before everything that led to it.
         for frame in reversed(frames):
             path = str(PurePosixPath(frame.path).relative_to(folder.name))
             if ".." not in frame.path.split("/"):
@@ -107,9 +107,9 @@ def _add_frame(target: Path, frame: FileFrame, path: str, cursor: Cursor) -> Non
     if frame.how in ("denied", "later") or not frame.is_whole:
         cursor.files[path] = _untouched(known, frame)
     elif frame.start and not _goes_on(known, frame):
-        pass  # another rlx was faster
+        pass  # another rlx has copied it meanwhile
     elif frame.start and known and known.sum != frame.sum_before:
-        # Another file under the same inode: all of it again.
+        # Another file with the same inode: copy all of it again.
         cursor.files[path] = Copied("-", 0, known.kept, frame.end + frame.left)
     else:
         kept = _write(target, frame, known)
@@ -117,7 +117,7 @@ def _add_frame(target: Path, frame: FileFrame, path: str, cursor: Cursor) -> Non
 
 
 def _untouched(known: Copied | None, frame: FileFrame) -> Copied:
-    """Keep what is here, and leave what is there."""
+    """Keep what is copied, and note what is left on the host."""
     size, denied = frame.end + frame.left, frame.how == "denied"
     if denied or known is None or known.inode != frame.inode:
         return Copied("-", 0, known.kept if known else 0, size, denied=denied)
@@ -129,7 +129,7 @@ def _goes_on(known: Copied | None, frame: FileFrame) -> bool:
 
 
 def _write(target: Path, frame: FileFrame, known: Copied | None) -> int:
-    """Write or append the data of a frame; returns the length of the file then."""
+    """Write or append the data of a frame; return the length of the file then."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Evidence needs the number of answers only: an empty line stands for each.
     data = _lines(int(frame.data)) if frame.how == "count" else frame.data
@@ -150,7 +150,7 @@ def _lines(count: int) -> bytes:
 
 
 def _replace(target: Path, data: bytes) -> None:
-    # One name is enough: the folder is locked. What a killed rlx left there is overwritten.
+    # One name is enough, because the folder is locked. The file of a killed rlx is overwritten.
     part = target.with_name(f".{target.name}.part")
     part.write_bytes(data)
     part.replace(target)
@@ -166,7 +166,7 @@ def _as_json(cursor: Cursor) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class MirrorFolder:
-    """The copy of one run. `written`: when something came last, in seconds since 1970."""
+    """The copy of one run. `written`: the epoch when it was last changed."""
 
     run_id: str
     path: Path
@@ -174,12 +174,12 @@ class MirrorFolder:
 
     @property
     def bytes(self) -> int:
-        """What its files take, without following links."""
+        """Return the size of its files, without following links."""
         return sum(path.lstat().st_size for path in self.path.rglob("*") if not path.is_dir() or path.is_symlink())
 
 
 def mirror_folders(home: Path) -> Iterator[MirrorFolder]:
-    """Every folder that is a copy made by rlx: with a cursor in it, and no link."""
+    """List every folder that is a copy made by rlx: with a cursor in it, and no link."""
     for path in sorted(home.glob("[!.]*")):
         with suppress(OSError):
             cursor = cursor_file(path)
@@ -188,7 +188,7 @@ def mirror_folders(home: Path) -> Iterator[MirrorFolder]:
 
 
 def delete_mirror(folder: MirrorFolder) -> None:
-    """Rename it first, so that no half of it is ever read. Raises RlxError where that cannot be done."""
+    """Delete a copy. It is renamed first, so that no part of it is read meanwhile. Raises RlxError if that fails."""
     trash = folder.path.parent / TRASH_DIR
     try:
         trash.mkdir(exist_ok=True, mode=0o700)
@@ -200,7 +200,7 @@ def delete_mirror(folder: MirrorFolder) -> None:
 
 
 def empty_trash(home: Path) -> None:
-    """Delete what was renamed, also by an rlx that was killed before it had deleted it. Raises OSError."""
+    """Delete what was renamed, also by a killed rlx. Raises OSError."""
     trash = home / TRASH_DIR
     if trash.is_dir() and not trash.is_symlink():
         shutil.rmtree(trash)

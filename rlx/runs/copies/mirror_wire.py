@@ -1,4 +1,4 @@
-"""The conversation with mirror.sh: what is asked of a host, and the frames it answers with."""
+"""Speak with mirror.sh on a host: the request, and the frames of the answer."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from rlx.resources import payload_folder
 from rlx.runs import supervisor
 
 NAME = "mirror.sh"
-# A call reads no more than this of all logs, metrics and events, and of it no more than that of metrics and events: an
-# answer has to fit into memory, here about three times, and to come in time over a slow connection.
+# A call reads at most this much of all logs, metrics and events, and at most that much of metrics and events: an
+# answer has to fit into memory, here about three times, and to arrive in time over a slow connection.
 _READ_BYTES = 60 << 20
 _FILE_BYTES = 30 << 20
 _MOST_BYTES = 64 << 20
-# What counts of answers become here, a line each; and the names of files and what is said of them.
+# Limits of the lines that counted answers become, and of the number of files.
 _MOST_LINES = 20_000_000
 _MOST_FRAMES = 200_000
 _LONGEST_HEADER = 8192
@@ -48,9 +48,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True)
 class FileFrame:
-    """A piece of one file: its bytes from `start` to `end`, or what `how` says of them (see mirror.sh).
+    """A piece of one file: its bytes from `start` to `end`, or what `how` says about them (see mirror.sh).
 
-    `path` is relative to the folder of runs. `left` bytes wait for another call. The sums are of a few bytes before
+    `path` is relative to the folder of runs. `left` bytes are left for another call. The sums are of a few bytes before
     `start` and before `end`.
     """
 
@@ -66,7 +66,7 @@ class FileFrame:
 
     @property
     def is_whole(self) -> bool:
-        """False if the file shrank or went while it was read."""
+        """Tell whether the file neither shrank nor vanished while it was read."""
         if self.how == "count":
             return self.data.strip().isdigit()
         return self.how not in ("whole", "grown") or len(self.data) == self.end - self.start
@@ -74,7 +74,7 @@ class FileFrame:
 
 @dataclass(frozen=True, slots=True)
 class MirrorRequest:
-    """The question to a place; `mark` is how the frames of its answer begin."""
+    """A request to a place; `mark` begins each frame of its answer."""
 
     mark: str
     part: ScriptPart
@@ -83,9 +83,9 @@ class MirrorRequest:
 def ask(
     place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
 ) -> list[FileFrame]:
-    """Ask what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is known.
+    """Query what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is copied.
 
-    Raises RlxError if the host does not answer in time, or not to the end. It reads for a quarter of that time.
+    Raises RlxError if the host does not answer in time, or not completely. It reads for a quarter of that time.
     """
     asked = request(root, ids, known, timeout_s)
     return frames_of(place, asked, run_part(transport_for(place), asked.part, timeout_s))

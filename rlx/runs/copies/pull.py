@@ -1,7 +1,7 @@
-"""Copies the files of a run into a folder of this machine: resumable, and verified by the digest of the host.
+"""Copy files of a run to this machine: resumable, and verified by the digest of the host.
 
-A file is `NAME.part` until its digest is right. What lies there already is never overwritten: a file that is the
-beginning of the run's, as an earlier pull of a growing log left it, is completed, and any other one is left alone.
+A file is `NAME.part` until its digest is right. An existing file is never overwritten: one that is the beginning of the
+run's, as an earlier pull of a growing log left it, is completed, and any other one is left alone.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from rlx.runs.run import RunRef
 
 
 class PullOutcome(StrEnum):
-    """copied: it came now. present: it was here already, as the host has it. denied: the user may not read it there.
+    """What became of a file: copied now, present before as the host has it, or denied to the user on the host.
 
-    foreign: another file of that name lies here. differs: what came was twice not what the host has.
+    foreign: another file has its name here. differs: it arrived twice with another digest than the host's.
     """
 
     COPIED = "copied"
@@ -41,7 +41,7 @@ class PullOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """One file, its path as in the run directory. `sha256` is empty where nothing was verified."""
+    """One pulled file, its path as in the run directory. `sha256` is empty if nothing was verified."""
 
     path: str
     outcome: PullOutcome
@@ -56,10 +56,10 @@ class Pulled:
 def pull(
     ref: RunRef, folder: Path, *, checkpoints: bool = False, narrate: Callable[[int, int], None] = lambda done, of: None
 ) -> list[Pulled]:
-    """Bring manifest, logs, metrics, events and validation outputs into `folder`, and checkpoints if they are wanted.
+    """Copy manifest, logs, metrics, events and validation outputs into `folder`, and on request checkpoints.
 
-    Each file as long as it was when the pull began. `narrate` is told how many bytes have come, of how many. Raises
-    HostError where the connection breaks: the same call goes on from there.
+    Each file is as long as it was when the pull began. `narrate` gets how many bytes have arrived, of how many. Raises
+    HostError if the connection breaks: the same call continues from there.
     """
     try:
         results = _pull_once(ref, folder, list_files(ref, checkpoints), narrate)
@@ -94,7 +94,7 @@ def _pull_once(
 
 
 def refuse_without_room(folder: Path, size: int) -> None:
-    """Raise RlxError where so many bytes do not fit, because the host says how many there are."""
+    """Raise RlxError if so many bytes do not fit."""
     there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
     free = shutil.disk_usage(there).free
     if size > free:
@@ -116,7 +116,7 @@ def _may_be_beginning(target: Path, size: int) -> bool:
 
 
 def _start(target: Path, size: int) -> int:
-    """Choose from where on a file is asked for: what is here of it need not come again."""
+    """Return the offset from which a file is requested: what is here of it need not be sent again."""
     begun = target if target.exists() else _part(target)
     return begun.stat().st_size if begun.exists() and _may_be_beginning(begun, size) else 0
 
@@ -193,7 +193,7 @@ case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
 cd "$run" || exit
 """
 
-# What cannot be read is named; the state files say nothing outside of the run directory. Not every stat knows -c.
+# Files that cannot be read are listed; state files matter only in the run directory. Not every stat knows -c.
 _LIST = f"""{_ENTER}
 for each; do [ -e "$each" ] && set -- "$@" "$each"; shift; done
 [ $# -gt 0 ] || exit 0
@@ -208,8 +208,8 @@ find "$@" -path '*/{STATE_DIR}/*' -prune -o -exec sh -c '
 exit 0
 """
 
-# $from $to $path for each file. A file that became shorter is filled up with zeros, so that what follows stays in its
-# place; the digest tells.
+# $from $to $path for each file. A file that became shorter is filled up with zeros, so that what follows keeps its
+# place; the digest shows it.
 _DELIVER = f"""{_ENTER}{SHA256}
 while [ $# -gt 0 ]; do
     [ "$1" -eq "$2" ] || {{ tail -c "+$(($1 + 1))" "$3"; cat /dev/zero; }} 2>/dev/null | head -c "$(($2 - $1))"
@@ -230,7 +230,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class RequestedFile:
-    """The bytes of a file from `start` to `bytes`."""
+    """A request for the bytes of a file from `start` to `bytes`."""
 
     path: str
     bytes: int
@@ -266,7 +266,7 @@ def _parse_list(ref: RunRef, text: str, parts: Sequence[str]) -> Iterator[Listed
 
 
 def batches(files: Sequence[RequestedFile]) -> Iterator[list[RequestedFile]]:
-    """Put as many files together as fit into one command: each command costs a round trip."""
+    """Group as many files as fit into one command, because each command costs a round trip."""
     batch: list[RequestedFile] = []
     for file in files:
         names = sum(len(each.path.encode(errors="surrogateescape")) + 40 for each in (*batch, file))
@@ -304,7 +304,7 @@ class Delivery:
 
 @contextmanager
 def deliver(ref: RunRef, files: Sequence[RequestedFile]) -> Iterator[Delivery]:
-    """Ask for the bytes of these files in one call."""
+    """Request the bytes of these files in one call."""
     arguments = [text for file in files for text in (str(file.start), str(file.bytes), file.path)]
     with transport_for(ref.place).stream(_shell(_DELIVER, ref, arguments)) as chunks:
         yield Delivery(chunks, ref.host)
@@ -313,7 +313,7 @@ def deliver(ref: RunRef, files: Sequence[RequestedFile]) -> Iterator[Delivery]:
 _MOST_HEAD_BYTES = 100
 _PIECE_BYTES = 1 << 20
 
-# One line, `<gzip|plain> <sha256>`, and then the first $3 bytes of the file: it may grow. Nothing where it is not.
+# One line, `<gzip|plain> <sha256>`, then the first $3 bytes of the file, which may grow. Nothing if it does not exist.
 _SEND = (
     SHA256
     + r"""
@@ -332,7 +332,8 @@ if [ "$how" = gzip ]; then head -c "$3" "$2" | gzip -1; else head -c "$3" "$2"; 
 def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:
     """Copy the first `size` bytes of a file of the run directory to `target`; False if the user may not read it there.
 
-    `target` is there whole or not at all. Raises HostError where the host breaks off, or what came is not what it has.
+    `target` is written completely or not at all. Raises HostError if the host breaks off, or the data has another
+    digest.
     """
     command = Cmd("sh", "-c", _SEND, "rlx-fetch", ref.remote_dir, path, str(size))
     with transport_for(ref.place).stream(command) as chunks:
@@ -346,7 +347,7 @@ def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:
 
 
 def _head(chunks: Iterator[bytes], host: str) -> tuple[str, str, Iterator[bytes]]:
-    """Split how the data comes, its digest, and the data; ("", "", …) where there is none."""
+    """Read the encoding of the data, its digest, and the data; ("", "", …) if there is none."""
     begin = b""
     while b"\n" not in begin and len(begin) < _MOST_HEAD_BYTES:
         chunk = next(chunks, b"")
@@ -366,7 +367,7 @@ def _chain(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _unpacked(data: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """Unpack never more than a piece at once, and not endlessly more than `size`, whatever comes."""
+    """Unpack one piece at a time, and little more than `size` in all, whatever is sent."""
     unpacking, done = zlib.decompressobj(wbits=31), 0
     for chunk in data:
         while chunk and done <= size:
@@ -380,7 +381,7 @@ def _unpacked(data: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 
 def _keep(ref: RunRef, pieces: Iterator[bytes], expected: tuple[int, str], target: Path) -> None:
-    """Write what comes, and give it its name if it is what was expected: (bytes, sha256)."""
+    """Write the data, and give it its name if it is what was expected: (bytes, sha256)."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".", delete=False) as file:

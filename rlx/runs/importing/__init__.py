@@ -1,1 +1,1 @@
-"""Runs that rlx did not start, taken in by their logs: followed while they grow (adopt), or as they are (import)."""
+"""Track runs that rlx did not start while their logs grow, or import their logs."""

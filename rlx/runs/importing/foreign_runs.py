@@ -38,9 +38,9 @@ from rlx.runs.run import RunRef, new_launch_id, new_ref
 
 
 def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
-    """Copy the log for the first time and list the run; the log itself is only read.
+    """Copy the log for the first time and add the run to the index; the log itself is only read.
 
-    Raises RlxError if the log cannot be read, HostError if the place cannot be asked, UsageError if the log is adopted
+    Raises RlxError if the log cannot be read, HostError if the place does not answer, UsageError if the log is tracked
     already.
     """
     source = LogSource(place, (path,))
@@ -74,7 +74,7 @@ def _is_same_log(run_dir: Path, source: LogSource) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A new run, and what a person should know of its logs, one line each."""
+    """A new run, and remarks on its logs for the user, one line each."""
 
     ref: RunRef
     remarks: tuple[str, ...]
@@ -82,7 +82,7 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A log and its copy. `first` is the step it begins at."""
+    """A log and its copy. `first` is its first step."""
 
     path: Path
     folder: Path
@@ -92,11 +92,11 @@ class _Part:
 
 
 def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Imported:
-    """Copy console logs, or metrics.jsonl files, plain or gzipped; the files themselves are only read.
+    """Import console logs, or metrics.jsonl files, plain or gzipped; the files themselves are only read.
 
-    They are put in the order of their first steps; one without a step stays behind the one before it. Raises RlxError
-    for what cannot be read or is no text, UsageError for a log that this run has already, and for a file in which no
-    command could find anything.
+    They are sorted by their first steps; one without a step stays behind the one before it. Raises RlxError for what
+    cannot be read or is no text, UsageError for a log that this run has already, and for a file in which no command
+    could find anything.
     """
     paths, remarks = [Path(log).absolute() for log in logs], list[str]()
 
@@ -152,7 +152,7 @@ def _refuse_twice(index: Index, run_name: str, parts: Sequence[_Part]) -> None:
 
 
 def _arrange(parts: list[_Part]) -> list[str]:
-    """Each log becomes an attempt, in the order of their steps; what a person should know of them."""
+    """Make each log an attempt, in the order of their steps, and return remarks for the user."""
     given = [part.path for part in parts]
     parts.sort(key=lambda part: part.first)
     for number, part in enumerate(parts, start=1):
@@ -192,11 +192,10 @@ def plan_without_recipe(name: str, arm: str, seed: int, backend: str) -> LaunchP
 def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path], None]) -> RunRef:
     """Make a run directory with what `fill` writes into it (its source and its logs), and add it to the index.
 
-    `place` is where the logs are. If `fill` raises, nothing is left. Raises RlxError where it cannot be
-    written.
+    `place` is where the logs are. If `fill` raises, nothing is left. Raises RlxError if it cannot be written.
     """
     root, now = adopted_root(index.path.parent), time.time()
-    # What rlx would have to ship, run and keep secret is nothing of this run's.
+    # Nothing of this run is shipped, started or kept secret by rlx.
     site = Site(Place(place.host), container=place.inside, root=str(root))
     plan = replace(plan, site=site, command=(), env={}, secrets=(), files=(), findings=())
     together = [known for known in adopted_manifests(index.path.parent) if _belongs_to(known, plan)]
@@ -211,12 +210,12 @@ def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path]
 
 
 def _belongs_to(known: Manifest, plan: LaunchPlan) -> bool:
-    """Put side by side what people call by one name, as the arms of a launch are."""
+    """Tell whether they are shown together, like the arms of a launch: they have the same name."""
     return (known.plan.name, known.plan.site.host) == (plan.name, plan.site.host)
 
 
 def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None]) -> None:
-    """Build it aside first: a run directory that is there has its logs."""
+    """Build the run directory under another name first, so that an existing one always has its logs."""
     runs.mkdir(parents=True, exist_ok=True, mode=0o700)
     with tempfile.TemporaryDirectory(dir=runs, prefix=".incoming-") as scratch:
         folder = Path(scratch, "run")
@@ -233,13 +232,13 @@ _RECENT_S = 900.0
 
 
 def copy_log(path: Path, folder: Path) -> str:
-    """Lay the text of a log into `folder` as an attempt has it, in constant memory; the SHA-256 of that text.
+    """Copy the text of a log into `folder` as an attempt has it, in constant memory; return the SHA-256 of the text.
 
     A file of `{"step": …, "data": …}` lines becomes `metrics.jsonl`, everything else the console log. Raises RlxError
     for what cannot be read, is empty or damaged.
     """
     folder.mkdir(parents=True)
-    # The commands that show logs want one.
+    # The commands that show logs need one.
     (folder / LOG_FILE).touch()
     digest = hashlib.sha256()
     with _opened(path) as text:
@@ -259,7 +258,7 @@ def copy_log(path: Path, folder: Path) -> str:
 
 
 def _room(path: Path, text: BinaryIO) -> float:
-    """How many bytes the text may have: of a packed log 50 times its size, and 1 GiB beyond. Logs pack to a tenth."""
+    """Return how many bytes the text may have: of a packed log 50 times its size plus 1 GiB. Logs pack to a tenth."""
     return _MOST_PACKED + _MOST_RATIO * path.stat().st_size if isinstance(text, gzip.GzipFile) else math.inf
 
 
@@ -309,7 +308,7 @@ def _holds_metrics(head: bytes) -> bool:
 
 
 def inspect_copy(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
-    """Read the copy in `folder`, with what a person should know of it. Raises RlxError if `path` is no text."""
+    """Read the copy in `folder`, with remarks for the user. Raises RlxError if `path` is no text."""
     evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise
     if shows_nothing:

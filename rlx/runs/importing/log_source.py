@@ -1,4 +1,4 @@
-"""The place of the logs of a run that rlx did not start."""
+"""Where the logs of a run come from that rlx did not start, and where its run directory is."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ SOURCE_FILE = "source.json"
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """`digests`: the SHA-256 of each log, for logs that were imported as they are; none for one that is followed.
+    """The origin of logs. `digests`: the SHA-256 of each imported log; none for a tracked one.
 
-    A followed log is one path; of imported ones, each is an attempt of the run, in this order.
+    A tracked log is one path; of imported ones, each is an attempt of the run, in this order.
     """
 
     place: Place
@@ -42,7 +42,7 @@ class LogSource:
 
 
 def is_adopted(ref: RunRef) -> bool:
-    """Tell whether it was taken in by its logs: rlx did not start it, and knows no process of it."""
+    """Tell whether it was tracked or imported: rlx did not start it, and knows none of its processes."""
     return ref.place.is_local and (ref.run_dir / SOURCE_FILE).is_file()
 
 

@@ -1,1 +1,1 @@
-"""The index of runs on this machine, and finding runs by what a person types."""
+"""Keep the index of runs on this machine, and find runs by name."""

@@ -1,4 +1,4 @@
-"""Keep the waivers of runs in RLX_HOME/waivers: a file a run, which bundles and pulls carry."""
+"""Keep the waivers of runs in RLX_HOME/waivers: one file per run, which bundles and pulls include."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Waivers:
 
 
 def waivers_file(home: Path, run_id: str) -> Path:
-    """Name the file of the waivers of a run."""
+    """Return the file of the waivers of a run."""
     return home / FOLDER / f"{run_id}.json"
 
 
@@ -47,7 +47,7 @@ def read_waivers(home: Path, run_id: str) -> tuple[Waiver, ...]:
 
 
 def write_waivers(home: Path, run_id: str, waivers: Sequence[Waiver]) -> None:
-    """Replace the waivers of a run; without any, its file goes. Raises RlxError where it cannot be written."""
+    """Replace the waivers of a run; without any, the file is deleted. Raises RlxError if it cannot be written."""
     path = waivers_file(home, run_id)
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,6 +1,6 @@
-"""Keep the tags and the note that a person gave a run, in a file of their own: the index may be rebuilt at any time.
+"""Keep the tags and the note of a run in a separate file, because the index may be rebuilt at any time.
 
-Nothing that is concluded about a run reads them: neither its evidence nor its verdict.
+Neither evidence nor verdict depends on them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TABLES = (
 
 @dataclass(frozen=True, slots=True)
 class RunLabel:
-    """What a person said of a run: its tags, sorted, and one note; empty where nothing was said."""
+    """The tags of a run, sorted, and its note; empty if there are none."""
 
     tags: tuple[str, ...] = ()
     note: str = ""
@@ -61,7 +61,7 @@ def checked_note(text: str) -> str:
 
 
 class Labels:
-    """The labels in the folder `home`, which exists. Safe for several rlx at once."""
+    """The labels in the folder `home`, which exists. Several rlx may use them at once."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / LABELS_FILE
@@ -83,7 +83,7 @@ class Labels:
     ) -> None:
         """Add and remove these tags at each of the runs, and set the note unless it is None; an empty one is removed.
 
-        All of it is kept or nothing. Raises RlxError if a run would have too many tags, or nothing can be written.
+        All changes are kept or none. Raises RlxError if a run would have too many tags, or nothing can be written.
         """
         self._guarded(lambda db: _change(db, run_ids, add, remove, note))
 
@@ -96,7 +96,7 @@ class Labels:
         except sqlite3.OperationalError as error:
             raise RlxError(f"{self._path}: {error}", "check that the folder is writable and not full") from None
         except sqlite3.DatabaseError as error:
-            # Nothing else knows what was in it, so it is not replaced by an empty one.
+            # Its content exists nowhere else, so it is not replaced by an empty file.
             raise RlxError(f"{self._path}: {error}", "move it away: only tags and notes of runs are in it") from None
 
 

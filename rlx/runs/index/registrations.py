@@ -1,6 +1,6 @@
-"""Keep the experiments that were registered from here: a file each, written once, with when it was and by whom.
+"""Keep the experiments that were registered here: one file each, written once, with its time and author.
 
-The index is a cache and may be rebuilt; that an experiment was registered before its runs is nothing to rebuild.
+The index is a cache and may be rebuilt; that an experiment was registered before its runs cannot be.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _LOST = "the experiment then counts as registered now"
 
 
 def with_registrations(home: Path, plans: Sequence[LaunchPlan]) -> list[LaunchPlan]:
-    """Write into each plan when and by whom its experiment was registered; what is not yet is registered now.
+    """Add to each plan when and by whom its experiment was registered; a new experiment is registered now.
 
-    Raises RlxError where that cannot be written, or what was written is damaged.
+    Raises RlxError if it cannot be written, or is damaged.
     """
     asked = {plan.registration for plan in plans if plan.registration}
     known = {one: _registered(home, one) for one in asked}
@@ -36,7 +36,7 @@ def with_registrations(home: Path, plans: Sequence[LaunchPlan]) -> list[LaunchPl
 
 
 def read_registrations(home: Path) -> tuple[Registration, ...]:
-    """All that were registered from here, the newest first. What is damaged is left out: it says nothing."""
+    """Read all experiments that were registered here, the newest first, without damaged ones."""
     found = []
     for path in (home / FOLDER).glob("*.json"):
         with suppress(RlxError):
@@ -45,15 +45,15 @@ def read_registrations(home: Path) -> tuple[Registration, ...]:
 
 
 def known_here(home: Path, asked: Registration) -> Registration | None:
-    """Return what was registered here of an experiment, in any form; the earliest, if in several."""
+    """Return the registration of an experiment here, in any form; the earliest of several."""
     known = [one for one in read_registrations(home) if one.is_same(asked)]
     return known[-1] if known else None
 
 
 def same_question(home: Path, asked: Registration) -> tuple[Registration, ...]:
-    """Return other experiments that were registered here and ask the same: of one metric, by one test, of like arms.
+    """Return other experiments with the same question: the same metric, test and arms.
 
-    Their names, seeds and wordings may be others.
+    Their names, seeds and wordings may differ.
     """
     return tuple(
         one for one in read_registrations(home) if not one.is_same(asked) and _question(one) == _question(asked)

@@ -1,4 +1,4 @@
-"""Find the runs that a person's words mean."""
+"""Find runs by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def latest_launch(index: Index) -> tuple[RunRef, ...]:
 
 
 def current_runs(index: Index) -> tuple[RunRef, ...]:
-    """Find what a person cares for now: the newest launch, and every run that has not ended. Empty without runs."""
+    """Return the current runs: those of the newest launch, and every run that has not ended. Empty without runs."""
     refs = candidates(index)
     return still_current(
         refs, {run_id: snapshot.observation for run_id, snapshot in take_snapshots(index, refs).items()}
@@ -37,7 +37,7 @@ def candidates(index: Index) -> tuple[RunRef, ...]:
 
 
 def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
-    """Choose those of `candidates` that are current as they were seen."""
+    """Return those of `candidates` that are current by these observations."""
     return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
 
 
@@ -45,9 +45,9 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
     """Return the runs that the names refer to, in that order, none twice.
 
     A name is a run id, an arm (all its runs in the newest launch that has it), a run name as in `recipe-arm-s1` (the
-    newest so called), a launch id, an experiment's own name (the newest launch so called), or else the beginning of
-    exactly one run id; of a run of several nodes also the id of a worker. Launches from here go before those that only
-    a host tells of, and a run that was removed has its id alone. Raises NoSuchRun with the candidates.
+    newest of that name), a launch id, an experiment's own name (the newest launch of that name), or else a prefix of
+    exactly one run id; of a run of several nodes also the id of a worker. Launches from this machine precede those that
+    only a host reports, and a hidden run has only its id. Raises NoSuchRun with the candidates.
     """
     removed = removed_runs(index)
     refs = some_runs(index) if set(names) - removed.keys() else ()
@@ -58,7 +58,7 @@ def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
 def meant_by(
     names: Sequence[str], refs: Sequence[RunRef], removed: Mapping[str, RunRef] | None = None
 ) -> tuple[RunRef, ...]:
-    """`resolve` for all runs that there are, as the index has them; the `removed` ones by their ids."""
+    """Resolve names among these runs, as the index has them; the `removed` ones by their ids only."""
     by_id = removed or {}
     chosen = {ref.run_id: ref for name in names for ref in ([by_id[name]] if name in by_id else _match(refs, name))}
     return tuple(chosen.values())
@@ -89,7 +89,7 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
 def named_runs(index: Index) -> tuple[RunRef, ...]:
     """Return the runs that names may refer to, newest launch first, launches from this machine before others.
 
-    So no name means what a host shows while a run from here is called so.
+    So a run that a host reports never takes the name of a run from here.
     """
     own = index.own_launches()
     return tuple(sorted(shown_runs(index), key=lambda ref: not (ref.host == LOCAL.host or ref.launch_id in own)))
@@ -100,7 +100,7 @@ _EXACT: Sequence[Callable[[RunRef], Collection[str]]] = (
     lambda ref: (ref.short_name,),
     lambda ref: (ref.name,),
 )
-"""What a run is called, what goes first before the rest: `arm-s1` may be an arm that is really called so."""
+"""The names of a run, by precedence: `arm-s1` may really be the name of an arm."""
 
 
 def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:

@@ -1,7 +1,7 @@
 """Keep the records of removed runs, which are hidden from names and still count.
 
-Whoever could make a run vanish could choose a result. A tombstone lies in the index and beside the runs on their host,
-so that another machine that asks the host finds it, too.
+If runs could vanish, results could be selected. A tombstone is kept in the index and beside the runs on their host, so
+that another machine that queries the host gets it, too.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ _MOST_CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """A removed run, and the host that it ran on. `created` and `removed`: seconds since 1970.
+    """A removed run, and the host that it ran on. `created` and `removed` are epochs.
 
-    `manifest`: the sha256 of its manifest, "" if unknown.
-    `state` and `verdict`: as it stood when it was removed. `experiment`: the digest of the one that it is registered
-    for, else "". `deleted`: its files are gone, too, and not only its names.
+    `manifest`: the sha256 of its manifest, "" if unknown. `state` and `verdict`: when it was removed. `experiment`: the
+    digest of the experiment that it is registered for, else "". `deleted`: its files are deleted, too.
     """
 
     run_id: str
@@ -55,19 +54,19 @@ class Tombstone:
 
     @property
     def sentence(self) -> str:
-        """`tiny-aqn-s1-… (invalid) was removed 2026-11-24T12:00:00Z by me@laptop: wrong rate`."""
+        """Describe it: `tiny-aqn-s1-… (invalid) was removed 2026-11-24T12:00:00Z by me@laptop: wrong rate`."""
         what = "was removed with its files" if self.deleted else "was removed"
         said = f"{self.run_id} ({self.verdict}) {what} {utc_text(self.removed)} by {self.by}"
         return f"{said}: {self.reason}" if self.reason else said
 
 
 def tombstone_text(tombstone: Tombstone) -> str:
-    """One line of JSON, which any shell can carry."""
+    """Write it as one line of JSON, which any shell can pass on."""
     return json.dumps(to_jsonable(tombstone))
 
 
 def parse_tombstone(text: str) -> Tombstone | None:
-    """Read what may come from anybody's host; None for what is no tombstone."""
+    """Parse a tombstone, which may come from any host; None if it is none."""
     try:
         found = from_jsonable(Tombstone, parse_json(text))
         return found if _is_sound(found) else None
@@ -76,7 +75,7 @@ def parse_tombstone(text: str) -> Tombstone | None:
 
 
 def _is_sound(found: Tombstone) -> bool:
-    """Check its words: they become names of rows, and cells of a table."""
+    """Check its values: they become table cells."""
     texts = (found.host, found.manifest, found.state, found.verdict, found.experiment, found.by, found.reason)
     return (
         all(_NAME.fullmatch(name) for name in (found.run_id, found.launch_id, found.name, found.arm))
@@ -88,7 +87,7 @@ def _is_sound(found: Tombstone) -> bool:
 
 
 def read(db: sqlite3.Connection) -> dict[str, Tombstone]:
-    """All of them, by the ids of the runs."""
+    """Read all tombstones by run id."""
     rows = db.execute("SELECT document FROM tombstones")
     return {found.run_id: found for (text,) in rows if (found := parse_tombstone(text))}
 
@@ -99,7 +98,7 @@ def on_hosts(db: sqlite3.Connection) -> frozenset[str]:
 
 
 def note(db: sqlite3.Connection, tombstones: Iterable[Tombstone], *, on_host: bool) -> None:
-    """Keep these, each in place of an earlier one of its run. `on_host`: they lie on their hosts, too."""
+    """Write these, each in place of an earlier one of its run. `on_host`: their hosts have them, too."""
     rows = [(each.run_id, tombstone_text(each), on_host) for each in tombstones]
     db.executemany("REPLACE INTO tombstones VALUES (?, ?, ?)", rows)
 

@@ -1,1 +1,1 @@
-"""Judge runs: bring plan, evidence and state together."""
+"""Judge runs: combine plan, evidence and state."""

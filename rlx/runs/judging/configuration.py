@@ -1,7 +1,7 @@
-"""The configuration that the training program composed in the container: its own files and every override together.
+"""Read the configuration that a training program composed, and compare it with the plan and between attempts.
 
-A back-end that composes one is told to write it to a place of the run directory, before anything else runs.
-Interpolations are left as they are written, so it holds no value of the environment.
+A back-end that composes one is told to write it into the run directory before anything else runs: its own files and
+every override together. Interpolations are left as they are written, so it holds no value of the environment.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_BYTES = 4 << 20
 
 
 def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
-    """Read what the container composed (`config`) and what the log shows of it (`printed_config`), if there.
+    """Read what the container composed (`config`) and what the log shows of it (`printed_config`), if any.
 
     The files of a fork may set what no recipe names.
     """
@@ -43,21 +43,21 @@ def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str,
 
 
 def composed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
-    """Read what the container composed; empty where it wrote nothing down."""
+    """Read what the container composed; empty if it wrote none."""
     return _once(read_composed, attempt, attempt / COMPOSED_FILE, parsed)
 
 
 def printed_configuration(attempt: Path, parsed: ParsedFiles) -> Tree:
-    """Read what the log of an attempt shows of its configuration; empty where that is nothing.
+    """Read what the log of an attempt shows of its configuration; empty if nothing.
 
-    A copy of a log on another host lacks these lines: what launch.sh took out of it stands in for them.
+    A copy of a log on another host lacks these lines: launch.sh extracts them into a file of their own.
     """
     files = (attempt / LOG_FILE, attempt / PRINTED_FILE)
     return next((tree for file in files if (tree := _once(read_printed_config, file, file, parsed))), {})
 
 
 def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: ParsedFiles) -> Tree:
-    """Read again only where the file has changed."""
+    """Cache a reader by the content of the file."""
     if not (digest := digest_of_files([file])):
         return read(argument)
     found: Tree | None = parsed.cached((read.__name__, file), digest, lambda: _as_json(read(argument)))
@@ -65,7 +65,7 @@ def _once(read: Callable[[Path], Tree], argument: Path, file: Path, parsed: Pars
 
 
 def _as_json(tree: Tree) -> Tree | None:
-    """Convert; None for a tree that JSON would change: YAML knows dates, and names that are numbers."""
+    """Return the tree if JSON keeps it as it is, else None: YAML knows dates, and names that are numbers."""
     try:
         return tree if json.loads(json.dumps(tree)) == tree else None
     except (TypeError, ValueError):
@@ -85,7 +85,7 @@ def read_composed(attempt: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=64)
 def _parse(text: bytes) -> Any:
-    """Parse each text once: several checks ask for the same one, and runs of one experiment often share it."""
+    """Parse each text once: several checks read the same one, and runs of one experiment often share it."""
     from rlx.yaml_reader.hydra import read_hydra
     from rlx.yaml_reader.reader import YamlError
 
@@ -98,7 +98,7 @@ def _parse(text: bytes) -> Any:
 def mismatches_of(
     plan: LaunchPlan, attempts: Sequence[Path], evidence: Evidence, parsed: ParsedFiles
 ) -> tuple[str, ...]:
-    """Check each attempt that counts; nothing where the plan has no recipe, or an attempt left no configuration."""
+    """Find settings that an attempt composed differently from its plan; none without a recipe or a configuration."""
     if not plan.has_recipe or plan.backend not in by_kind():
         return ()
     first = next((begun.attempt for begun in evidence.begun if begun.lineage and begun.lineage.step == 0), 1)
@@ -108,7 +108,7 @@ def mismatches_of(
 
 
 def _of_attempt(plan: LaunchPlan, number: int, folder: Path, parsed: ParsedFiles) -> Sequence[str]:
-    """Compare again only where the file has changed."""
+    """Cache the comparison by the content of the file."""
     file = folder / COMPOSED_FILE
     if not file.exists():
         return ()
@@ -120,7 +120,7 @@ def _of_attempt(plan: LaunchPlan, number: int, folder: Path, parsed: ParsedFiles
 
 
 def _compared(plan: LaunchPlan, number: int, folder: Path) -> list[str]:
-    """Another attempt may differ in where it goes on."""
+    """Compare one attempt; a further one may differ in where it continues."""
     composed = read_composed(folder)
     if not composed:
         return []
@@ -133,7 +133,7 @@ _SHOWN = 60
 
 
 def reconfigured(kind: str, attempts: Sequence[Path], parsed: ParsedFiles) -> tuple[str, ...]:
-    """`attempt 2: data.seed 1 → 2`, by what the training program composed; nothing where it left no configuration."""
+    """Find settings that differ between attempts, such as `attempt 2: data.seed 1 → 2`; none without configurations."""
     if len(attempts) < 2:
         return ()
     part = loadable_part(kind, "resume")
@@ -184,12 +184,12 @@ def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: M
 
 
 def digest_of_setup(latest: Path | None) -> str:
-    """Name the files that `setup_of` reads, as they are now; empty while they are just written."""
+    """Digest the files that `setup_of` reads; empty while they are being written."""
     return digest_of_files([latest / COMPOSED_FILE, latest / PROVENANCE_FILE]) if latest else ""
 
 
 def found_at_start(latest: Path) -> Mapping[str, Any]:
-    """Read what an attempt found on its host; nothing if it ended before it could write that down."""
+    """Read what an attempt found on its host; empty if it ended before it could write that."""
     try:
         found = parse_json(read_bytes(latest / PROVENANCE_FILE, _MOST_PROVENANCE))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Diagnose runs. The log is matched on its host, because only lines that may say why are worth the way."""
+"""Diagnose runs and logs. A log is searched on its host, so that only relevant lines are sent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NO_EXPECTATIONS = Expectations(
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """A run or a log with its diagnosis. `log` is where the log is, as its host writes it.
+    """A run or a log with its diagnosis. `log` is the path of the log on its host.
 
     `row` is None for a log that belongs to no run. `problem`: why the log could not be read.
     """
@@ -68,7 +68,7 @@ class Diagnosed:
 
     @property
     def invalid_verdict(self) -> Verdict | None:
-        """The verdict, where the experiment did not take place: its first finding goes before what the log says.
+        """Return the verdict if it is invalid: its first finding is shown before what the log says.
 
         None for any other verdict, and for a log that belongs to no run.
         """
@@ -84,8 +84,8 @@ def diagnose_runs(index: Index, refs: Sequence[RunRef]) -> list[Diagnosed]:
 
 
 def causes_of(rows: Sequence[Snapshot]) -> dict[str, Hit | None]:
-    """Say why runs failed or were lost, by id; None where the log does not say, or cannot be read now."""
-    # A host that did not answer a moment ago is not asked again.
+    """Return why runs failed or were lost, by id; None if the log shows no cause, or cannot be read now."""
+    # A host that did not answer a moment ago is not queried again.
     ended = [row for row in rows if row.state in (RunState.FAILED, RunState.LOST) and row.as_of is None]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = zip(ended, pool.map(_diagnose_row, ended), strict=True)
@@ -110,7 +110,7 @@ def diagnose_log(path: Path) -> Diagnosed:
 
 
 def explains_an_end(path: Path) -> bool:
-    """Tell whether a log of this machine has a line that a signature knows, or an exception that broke it off."""
+    """Tell whether a log of this machine has a line that a signature matches, or an exception that ended it."""
     return _explains(diagnose_log(path).diagnosis)
 
 
@@ -119,7 +119,7 @@ def _explains(found: Diagnosis) -> bool:
 
 
 def _refuse_packed(path: Path) -> None:
-    """Refuse what is not text, because no line of it says anything, and that reads like a clean log."""
+    """Refuse a packed file, which has no readable line and would look like a clean log."""
     with path.open("rb") as log:
         if log.read(len(_GZIP)) == _GZIP:
             raise RlxError(f"{path} is packed", f"zcat {path} >unpacked.log; rlx diagnose unpacked.log")
@@ -160,9 +160,9 @@ def _excerpt(place: Place, log: str) -> Excerpt:
 
 def _findings(row: Snapshot) -> Iterator[Finding]:
     if row.expectations is None:
-        return  # nothing of it could be read
+        return  # nothing could be read
     if row.state in (RunState.STARTING, RunState.RUNNING, RunState.STALLED):
-        # What earlier attempts logged says nothing of a start.
+        # What earlier attempts logged does not concern this start.
         so_far = Evidence() if row.state is RunState.STARTING else row.evidence
         yield from stalls(so_far, row.expectations, quiet(row.observation))
     yield from _about_values(row.evidence, row.expectations, row.state)

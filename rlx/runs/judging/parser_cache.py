@@ -1,7 +1,7 @@
-"""Keep what parsers knew of logs in `RLX_HOME/parsed`, so that of a log of gigabytes only the end is read again.
+"""Cache the states of parsers in `RLX_HOME/parsed`, so that only the end of a log of gigabytes is read again.
 
-A cache: remove it and the next look takes longer. Files are replaced as a whole, so that several rlx may use it at
-once, and have the form of `evidence.cache.sections`, in which a damaged one counts as none.
+If it is removed, the next query takes longer. Files are replaced atomically, so that several rlx may use it at once,
+and have the form of `evidence.cache.sections`, in which a damaged one counts as none.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rlx.evidence.cache.sections import SectionWriter, load_sections
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
 _TIDY_EVERY = 8
-"""The folder is gone through after each eighth of what it may hold, since that takes as long as it has files."""
+"""The folder is tidied after each eighth of its limit, because that takes time by the number of files."""
 
 
 class ParsedFiles:
-    """The states of parsers by name. Never raises: what cannot be kept is parsed again."""
+    """A cache of parser states by name. Never raises: what cannot be cached is parsed again."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -54,9 +54,9 @@ class ParsedFiles:
             self._tidy_at_times(sum(map(len, parts)))
 
     def cached(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
-        """One JSON value: that of the last time, or what `compute` returns.
+        """Return a cached JSON value, or what `compute` returns.
 
-        `what` names it, and has one value at a time; `of` is all else that it depends on.
+        `what` identifies it, and has one value at a time; `of` is everything else that it depends on.
         """
         name, of = _hashed(what)[:32], _hashed(of)
         kept = load_sections(self, name)
@@ -67,7 +67,7 @@ class ParsedFiles:
         return value
 
     def _tidy_at_times(self, more: int) -> None:
-        """Tidy up with the first file, and when much has come since."""
+        """Tidy up with the first file, and after each eighth of the limit."""
         if self._untidied is None or self._untidied + more > MOST_BYTES // _TIDY_EVERY:
             self._tidy_up()
             self._untidied = 0
@@ -75,7 +75,7 @@ class ParsedFiles:
             self._untidied += more
 
     def _tidy_up(self) -> None:
-        """Remove what was not used for a month, and the rest from the oldest on where it is too much."""
+        """Remove files not used for a month, and the oldest ones beyond the limit."""
         seen = sorted(((path, path.stat()) for path in self._folder.iterdir()), key=lambda each: -each[1].st_mtime)
         oldest, total = time.time() - MOST_DAYS * 86400, 0
         for path, stat in seen:

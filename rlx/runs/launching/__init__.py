@@ -1,1 +1,1 @@
-"""Launch plans: journal, ship, start, and let the nodes of a run agree."""
+"""Launch plans: journal, ship and start them, and begin further attempts."""

@@ -1,9 +1,9 @@
-"""Launches plans: journal, ship, start. One round trip a host, all hosts at once, and truthful whenever rlx dies.
+"""Launch plans: journal, ship, start. One round trip per host, all hosts at once; safe if rlx is killed at any time.
 
-The runs are journaled before anything is shipped. On the host, each run directory is built aside and renamed, then
-its holder is started; a run that has no directory is no run. The same plans launched again, while the journal does
-not know how the launch went, complete it under the same ids. Of runs of several nodes the workers go first: they wait
-for their head.
+The runs are journaled before anything is shipped. On the host, each run directory is built under another name and
+renamed, then its holder is started; a run without a directory does not exist. The same plans launched again, while the
+journal does not know how the launch ended, complete it under the same ids. Of runs of several nodes the workers are
+sent first: they wait for their head.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch
 
 @dataclass(frozen=True, slots=True)
 class Launched:
-    """The runs in the order of the plans. `completed` is True if an interrupted launch was brought to its end."""
+    """The launched runs in the order of the plans. `completed` is True if an interrupted launch was completed."""
 
     launch_id: str
     runs: tuple[RunRef, ...]
@@ -78,15 +78,15 @@ class Launched:
 def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, asked: str = "") -> Launched:
     """Start every plan on its host, in order, and return at once. `secrets` are the values for the plans' names.
 
-    Plans of one node each may go to several hosts. `asked` says what was typed, where that is the same launch whatever
-    host takes which run. Raises UsageError before anything is written if a plan cannot be launched or a secret is
+    Plans of one node each may go to several hosts. `asked` is the request of a sweep, which is the same launch whatever
+    host gets which run. Raises UsageError before anything is written if a plan cannot be launched or a secret is
     missing, RlxError (exit 5) for a plan that has not passed the preflight; RlxError if a host refuses, and then no run
-    that did not start is left behind.
+    is left that did not start.
     """
     _check(plans, secrets)
     index = Index(home)
     registered = with_registrations(home, plans)
-    # By the plans as they were made: typed again, they are the same launch, whenever that is.
+    # By the plans without times: the same plans are the same launch, whenever they are launched again.
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     shares = shares_of(index, pending, registered, is_sweep=bool(asked))
@@ -124,7 +124,7 @@ def _deliver_all(
 
 
 def _partly(failures: Sequence[RlxError], answers: Sequence[str]) -> RlxError:
-    """Say of a sweep which hosts took their share and which did not."""
+    """Describe which hosts started their share of a sweep and which did not."""
     started = started_ids(answers)
     text = "\n".join(failure.message for failure in failures)
     hint = f"these runs did start: {', '.join(started)}; " if started else ""
@@ -146,10 +146,10 @@ def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes, *, 
 
 
 def _take_back(index: Index, pending: PendingLaunch, failed: Part) -> None:
-    """Stop the workers that went before a part of which nothing has started, because they have no head to wait for."""
+    """Stop the workers that were sent before a part of which nothing has started, because they wait for their head."""
     for ref in pending.runs:
         if ref.node and (failed.node == 0 or ref.node < failed.node):
-            # One that cannot be reached ends by itself, when it has waited long enough.
+            # A worker that cannot be reached ends by itself after its timeout.
             with suppress(RlxError):
                 stop(ref, 0)
     index.forget(pending.launch_id)
@@ -180,7 +180,7 @@ def unfinished(index: Index, asked: str) -> PendingLaunch | None:
     """Return the interrupted launch of this request, unless its runs are over."""
     pending = index.pending(asked)
     if pending is not None and _is_history(_seen(index, pending.runs), time.time() - pending.runs[0].created):
-        # It had arrived after all, and is over: whoever launches these plans now wants them to run again.
+        # It had arrived after all, and is over: a launch of these plans now is a new one.
         index.resolve_launch(pending.launch_id)
         return None
     return pending
@@ -245,7 +245,7 @@ def _shortened(complaint: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a launch that goes to one host: the same node of every run, or all nodes of those that are jobs."""
+    """The part of a launch for one host: the same node of every run, or all nodes of those that are jobs."""
 
     runs: tuple[Shipped, ...]
 
@@ -259,7 +259,7 @@ class Part:
 
 
 Share: TypeAlias = tuple[Part, ...]
-"""What goes to the hosts of the same runs, one after the other: the heads last."""
+"""The parts for the hosts of the same runs, in the order of sending: the heads last."""
 
 
 def sites_of(plan: LaunchPlan) -> list[Site]:
@@ -270,7 +270,7 @@ def sites_of(plan: LaunchPlan) -> list[Site]:
 def _plan_nodes(pending: PendingLaunch, plans: Sequence[LaunchPlan]) -> list[Sequence[RunRef]]:
     """Return the references of each plan's nodes in the journal; a launch of more runs may be completed in part.
 
-    Raises RlxError where a run was to go elsewhere when the launch was interrupted.
+    Raises RlxError if a run was sent elsewhere when the launch was interrupted.
     """
     runs = _by_head(pending.runs)
     if len(runs) != len(plans):
@@ -322,9 +322,9 @@ def _parts(nodes: Sequence[Shipped]) -> Share:
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
 
-# The lock on fd 5 makes launches to one root take turns, so whatever `.incoming-` is there of this node belongs to
-# nobody. Who waits for it ends with its connection. The rest is a session of its own, which a lost connection does not
-# end half way: tar finds the archive cut off, and all of it goes; what has arrived as a whole starts.
+# The lock on fd 5 makes launches to one root take turns, so any existing `.incoming-` of this node is left over from
+# an earlier one. Waiting for the lock ends with the connection. The rest runs in its own session, which a lost
+# connection does not interrupt: tar rejects an incomplete archive; a complete one is started.
 _TAKE_TURN = r"""
 umask 077
 for tool in flock setsid tar gzip mktemp; do
@@ -393,9 +393,9 @@ def send_part(part: Part, launch_id: str, archive: bytes) -> Completed:
 def send_archive(
     site: Site, verb: str, launch_id: str, digest: str, archive: bytes, timeout_s: float = _TIMEOUT_S
 ) -> Completed:
-    """Unpack the archive at a site, and let the supervise.sh in it do `verb` with it. Raises HostError.
+    """Unpack the archive at a site, and let the supervise.sh in it run `verb` with it. Raises HostError.
 
-    `digest`: of supervise.sh and `order`, which nobody may change on the way.
+    `digest`: of supervise.sh and `order`, which must arrive unchanged.
     """
     words = (site.root, site.leases, tmux_socket(), launch_id, digest, *shared_container(site), verb)
     cmd = Cmd("sh", "-c", _TAKE_TURN, "rlx-launch", _UNPACK, *words)

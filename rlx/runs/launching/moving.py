@@ -1,8 +1,8 @@
 """Move a block of a sweep that has not begun: withdraw it from its host, then ship it to another one.
 
-What withdraws it is one step on its host, which comes either before or after the first of its runs begins
-(`rlx/payload/supervise/72-withdraw.sh`). Only what that host says to have withdrawn is shipped elsewhere. The journal
-says at every moment who may have the block, so whoever finds a move half done goes on with it.
+Withdrawing is one step on the host, either before or after the first of its runs begins
+(`rlx/payload/supervise/72-withdraw.sh`). Only what the host reports as withdrawn is shipped elsewhere. The journal says
+at every moment which host may have the block, so that any later call can continue the move.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITHDRAW_S = 60.0
 def withdraw(index: Index, move: Move, refs: Sequence[RunRef]) -> bool:
     """Withdraw the block of these runs from their host. False: one of them has begun, and the block stays.
 
-    Raises RlxError where the host gives no answer: then nobody knows, and the journal says so.
+    Raises RlxError if the host gives no answer: the result is then unknown, and the journal says so.
     """
     index.note_move(move)
     block = block_name(move.launch_id, move.seed, move.number - 1)
@@ -52,7 +52,7 @@ def ship(
     refs: Sequence[tuple[int, RunRef]],
     secrets: Mapping[str, str],
 ) -> tuple[RunRef, ...]:
-    """Queue a withdrawn block where these plans go, under its ids. `moves`: of the block, this one last.
+    """Queue a withdrawn block at the site of these plans, under its ids. `moves`: of the block, this one last.
 
     `refs`: the runs in the order of the plans, each with its position in the launch. Raises RlxError.
     """
@@ -68,7 +68,7 @@ def ship(
         for plan, (position, ref) in zip(registered, moved, strict=True)
     )
     for run in runs:
-        # What was copied here is of a run directory that is gone.
+        # The copy here is of a run directory that no longer exists.
         shutil.rmtree(folder_of(index) / run.ref.run_id, ignore_errors=True)
     index.relocate(replace(move, phase=MovePhase.SENT), [run.ref for run in runs])
     index.keep_manifests(sent_manifests(runs))

@@ -1,7 +1,8 @@
 """Begin a further attempt of a run in its own directory, in one command on its host.
 
-The host decides, under the lock of its runs: that the run is over and nothing of it is alive, that its files are those
-that were launched, and that nobody has begun this attempt before. Whoever comes second finds it, and begins no other.
+The host checks, under the lock of its runs, that the run is over and no process of it is alive, that its files are
+those that were launched, and that this attempt has not begun before. A second call finds the attempt, and begins no
+other.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """Where an attempt goes on: at `checkpoint`, or at the beginning. `aside`: folders that it must not find then.
+    """Where an attempt starts: at `checkpoint`, or at the beginning. `aside`: folders that it must not find then.
 
-    `marker`: the file in which a back-end looks for its last checkpoint; it is made to name this one.
+    `marker`: the file in which a back-end looks for its last checkpoint; it is rewritten to name this one.
     """
 
     checkpoint: Checkpoint | None = None
@@ -45,9 +46,9 @@ class Resumption:
 def begin_attempt(
     ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption, secrets: Mapping[str, str]
 ) -> bool:
-    """Begin it; False if it had been begun already. Raises UsageError for a missing secret, RlxError for a refusal.
+    """Begin the attempt; False if it has begun already. Raises UsageError for a missing secret, RlxError for a refusal.
 
-    Raises HostError where the host does not answer; typed again, it is found or begun.
+    Raises HostError if the host does not answer; the same call again finds or begins it.
     """
     plan = manifest.plan
     site = replace(plan.site, place=ref.place, root=ref.root)

@@ -1,7 +1,7 @@
-"""A launch as one archive: what travels to the host, on the stdin of one command.
+"""Pack a launch into one archive, which is sent on the stdin of one command; check what can be packed.
 
-Secrets are in the `env` files of the archive and nowhere else: not in an argument, which every user of the host can
-read, nor in the manifest or the log.
+Secrets are only in the `env` files of the archive: not in an argument, which every user of the host can read, nor in
+the manifest or the log.
 """
 
 from __future__ import annotations
@@ -218,8 +218,8 @@ def pack(
 ) -> bytes:
     """Pack supervise.sh, a folder for each run, and `order` last, which proves that all arrived; gzipped.
 
-    Runs get their supervise.sh from the one of the archive, there: gzip looks back 32 KiB, less than the script has.
-    `tokens` are those of the runs' Rays by the ids of their heads, for runs of several nodes.
+    Runs get their supervise.sh on the host, from the one of the archive: gzip looks back 32 KiB, less than the script
+    has. `tokens` are those of the runs' Ray clusters by the ids of their heads, for runs of several nodes.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.GNU_FORMAT) as archive:
@@ -228,7 +228,7 @@ def pack(
             token = {RAY_TOKEN: tokens[run.ref.head_id]} if run.plan.cluster else {}
             _add_run(archive, run, _secret_variables(run.plan, secrets) | token)
         _add(archive, PlannedFile("order", _order(runs)))
-    # A new connection sends 14 kB, and twice as much with each round trip.
+    # A new connection sends 14 kB at first, and twice as much with each round trip.
     return gzip.compress(buffer.getvalue(), compresslevel=6)
 
 
@@ -238,7 +238,7 @@ def _order(runs: Sequence[Shipped]) -> str:
 
 
 def sent_manifests(runs: Sequence[Shipped]) -> list[tuple[str, str, str]]:
-    """Run id, digest of the manifest and container of each run that `pack` packs, for the index to keep."""
+    """Return run id, digest of the manifest and container of each packed run, for the index to keep."""
     return [(run.ref.run_id, manifest_digest(_manifest(run)), run.ref.container) for run in runs]
 
 
@@ -247,7 +247,7 @@ def _manifest(run: Shipped) -> str:
 
 
 def shipment_digest(runs: Sequence[Shipped]) -> str:
-    """Sha256 of what the host's user will run and obey: supervise.sh and `order`, one after the other."""
+    """Return the SHA-256 of what the host executes: supervise.sh and `order`, concatenated."""
     return order_digest(_order(runs), runs[0].plan.site)
 
 
@@ -257,7 +257,8 @@ def order_digest(order: str, site: Site) -> str:
 
 
 def shared_container(site: Site) -> tuple[str, str]:
-    """Id of the container that shares the folder of the runs, and the runs' folder as it sees it; empty without."""
+    """Return the id of the container that shares the folder of the runs, and that folder as it sees it; empty
+    without."""
     container = container_of(site)
     return (container, _inner_runs(site)) if container else ("", "")
 
@@ -289,7 +290,7 @@ def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
     for name in (EVENTS_DIR, VALIDATION_DIR, STATE_DIR):
         _add_folder(archive, f"{folder}/{name}")
     _add(archive, PlannedFile(f"{folder}/{LOG_FILE}", ""))
-    # Space for the exit record, taken while there is some: a full disk must not hide how the run ended.
+    # Space for the exit record, reserved early: a full disk must not hide how the run ended.
     for writer in (LEADER_FILE, SUPERVISOR_FILE, STOP_FILE):
         reserved = f"{folder}/{STATE_DIR}/{RESERVED_FILE}.{writer}"
         _add(archive, PlannedFile(reserved, " " * (_EXIT_RECORD_BYTES - 1) + "\n"))
@@ -298,8 +299,8 @@ def _add_attempt(archive: tarfile.TarFile, folder: str) -> None:
 def pack_attempt(plan: LaunchPlan, secrets: Mapping[str, str], order: str, files: Mapping[str, str]) -> bytes:
     """Pack a further attempt for supervise.sh retry, gzipped. `files`: of the attempt, by their names.
 
-    What is asked of a batch scheduler comes anew: the run may have changed its files. Raises UsageError for what may
-    not be asked.
+    The options for a batch scheduler are sent again, because the run may have changed its files. Raises UsageError for
+    options that are not allowed.
     """
     request_of(plan.site.batch).check(plan)
     buffer = io.BytesIO()
@@ -350,12 +351,12 @@ def _mask_program() -> str:
 
 
 def container_file(site: Site, ref: RunRef) -> str:
-    """Says to everybody who reads the run directory where its processes are: container, and its path in there."""
+    """Write for readers of the run directory where its processes are: the container, and the path inside it."""
     return f"{site.container_id}\n{_inner_runs(site)}/{ref.run_id}\n"
 
 
 def env_file(values: Mapping[str, str]) -> str:
-    """Variables as a POSIX shell sources them. Bytes that are no UTF-8 are surrogates, as in os.environ."""
+    """Write variables as a POSIX shell sources them. Bytes that are no UTF-8 are surrogates, as in os.environ."""
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
@@ -384,9 +385,9 @@ def _add_link(archive: tarfile.TarFile, path: str, target: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Shipped:
-    """`position`: of the run in its launch. `block`: the name of its block on that host, empty for a run of no sweep.
+    """One node of a run on its way to a host. `position`: of the run in its launch.
 
-    `moved`: the moves by which it comes there.
+    `block`: the name of its block on that host, empty for a run of no sweep. `moved`: its earlier moves.
     """
 
     plan: LaunchPlan
@@ -397,22 +398,22 @@ class Shipped:
 
 
 def block_name(launch_id: str, seed: int, moves: int) -> str:
-    """Another one after each move, so that a block may come back to a host that it was withdrawn from."""
+    """Name a block; the name changes with each move, so that a block may return to a host that it was withdrawn
+    from."""
     return f"{launch_id}-s{seed}-{moves}"
 
 
 RAY_TOKEN = "RLX_RAY_TOKEN"
-# Below the ports that Linux gives to whoever asks for any (32768 and up).
+# Below the ports that Linux assigns automatically (32768 and up).
 _FIRST_PORT, _PORTS = 20000, 10000
 _KEY = "cluster.key"
 
 
 def cluster_file(cluster: Cluster, ref: RunRef) -> str:
-    """`NODE NODES ADDRESS:PORT FOLDER`, as supervise.sh passes it on. Port and folder follow from the run's id.
+    """Write `NODE NODES ADDRESS:PORT FOLDER` for supervise.sh. Port and folder follow from the run's id.
 
-    In a job the head writes its address there, which nobody knows before.
-
-    The folder below /tmp is called alike on all nodes: Ray takes that of its head, and a back-end has one path for all.
+    In a job the head writes its address there, which is not known before. The folder below /tmp has the same name on
+    all nodes: Ray uses that of its head, and a back-end has one path for all.
     """
     digest = hashlib.sha256(ref.head_id.encode()).hexdigest()
     port = _FIRST_PORT + int(digest, 16) % _PORTS
@@ -422,14 +423,14 @@ def cluster_file(cluster: Cluster, ref: RunRef) -> str:
 def ray_tokens(home: Path, refs: Sequence[RunRef]) -> dict[str, str]:
     """Return the tokens of these runs' Ray clusters by the ids of their heads, the same at each call. Raises RlxError.
 
-    They follow from the ids and a key in rlx's home, so that a launch that was interrupted between two hosts goes on.
+    They follow from the ids and a key in rlx's home, so that an interrupted launch can be completed.
     """
     key = _key(home / _KEY)
     return {ref.run_id: hmac.new(key, ref.run_id.encode(), hashlib.sha256).hexdigest() for ref in refs if not ref.node}
 
 
 def _key(path: Path) -> bytes:
-    """Read or make the key, for its user alone; made once, by whichever rlx is first."""
+    """Read the key, or make it, readable by its user only; the first rlx makes it."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         if not path.exists():

@@ -1,1 +1,1 @@
-"""Look at runs: what their hosts say of them, as states and rows."""
+"""Determine the state of runs, and of the devices that they wait for."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """`seconds` from now, None where that is not known: then `at_least` so many, and `why` says what is missing.
+    """A time in `seconds` from now; None if not known: then `at_least` so many, and `why` says what is missing.
 
-    It holds if nothing else comes in between, and every run goes on at its pace.
+    It holds if nothing else is queued, and every run continues at its pace.
     """
 
     seconds: float | None
@@ -29,7 +29,7 @@ class TimeEstimate:
 
 
 class Paces:
-    """The seconds that a run of an arm takes, by other runs of the same launch; those of its own host go before."""
+    """How long runs of an arm take, by other runs of the same launch; those on the same host count first."""
 
     def __init__(self, rows: Iterable[Snapshot]) -> None:
         self._known: dict[tuple[str, ...], list[float]] = {}
@@ -39,7 +39,7 @@ class Paces:
                     self._known.setdefault(key, []).append(seconds)
 
     def seconds(self, ref: RunRef) -> float:
-        """Infinite where no run of the arm has made steps."""
+        """Return the seconds that a run takes; infinite if no run of the arm has made steps."""
         known = next((self._known[key] for key in _keys(ref) if key in self._known), None)
         return sum(known) / len(known) if known else math.inf
 
@@ -58,7 +58,7 @@ def _whole_seconds(row: Snapshot) -> float | None:
 
 
 def seconds_left(row: Snapshot, paces: Paces) -> float:
-    """Estimate when a run that has its devices lets them go; infinite where that is not known."""
+    """Estimate when a run releases its devices; infinite if not known."""
     if row.state is RunState.RUNNING and row.seconds_left is not None:
         return row.seconds_left
     if row.state in (RunState.STARTING, RunState.RUNNING):
@@ -69,7 +69,7 @@ def seconds_left(row: Snapshot, paces: Paces) -> float:
 def estimate_waits(
     held: Mapping[int, float], free: Iterable[int], waiting: Sequence[DeviceRequest]
 ) -> Mapping[str, WaitEstimate]:
-    """When each of these waiting runs starts and ends. What is infinite is not known, and may be over at once."""
+    """Estimate when each of these waiting runs starts and ends. An infinite time is not known, and may be zero."""
     free = tuple(free)
     known = start_and_end_times(held, free, waiting)
     hurried = [replace(wish, seconds=_or_none(wish.seconds)) for wish in waiting]
@@ -79,7 +79,7 @@ def estimate_waits(
 
 @dataclass(frozen=True, slots=True)
 class WaitEstimate:
-    """When a run that waits starts, and when it ends."""
+    """When a waiting run starts, and when it ends."""
 
     start: TimeEstimate
     end: TimeEstimate
@@ -100,14 +100,14 @@ def _or_none(seconds: float) -> float:
 
 
 Times = Mapping[str, tuple[float, float]]
-"""By run id, when it starts and when it ends, in seconds from now; infinite: not known."""
+"""By run id, the seconds from now when it starts and when it ends; infinite: not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """A run that waits for `count` of the devices `could`; None: it does not say which, and could take any.
+    """A request of a run for `count` of the devices `could`; None: any.
 
-    `seconds` is how long it will take, infinite where nothing is known of that.
+    `seconds` is how long it will take, infinite if not known.
     """
 
     run_id: str
@@ -123,8 +123,8 @@ class DeviceRequest:
 def runs_to_start(free: Iterable[int], waiting: Sequence[DeviceRequest]) -> dict[str, tuple[int, ...]]:
     """Return the devices of each run that starts now; `waiting` is in the order of the tickets.
 
-    A run goes past those ahead of it if it starts on devices none of which any of them could take: to them it is then
-    as if it were not there, however long it runs. `rlx/payload/supervise/40-queue.sh` decides it on the host.
+    A run overtakes those ahead of it if it starts on devices that none of them could use: it then does not delay them,
+    however long it runs. On the host, `rlx/payload/supervise/40-queue.sh` decides it.
     """
     left, started = sorted(free), {}
     for position, wish in enumerate(waiting):
@@ -141,7 +141,7 @@ def _could(wish: DeviceRequest, device: int) -> bool:
 
 
 def start_and_end_times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[DeviceRequest]) -> Times:
-    """Foretell the runs that wait, if nothing comes in between. `held`: the seconds until each device is let go."""
+    """Simulate the queue, if nothing is added. `held`: the seconds until each device is released."""
     now_free, queue, found = set(free), list(waiting), {}
     order = count()
     releases: list[tuple[float, int, tuple[int, ...]]] = [
@@ -165,7 +165,7 @@ def start_and_end_times(held: Mapping[int, float], free: Iterable[int], waiting:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """The runs of a launch that wait on one host, in their order; `why` the first of them does."""
+    """The runs of a launch that wait on one host, in their order; `why` the first of them waits."""
 
     host: str
     run_ids: tuple[str, ...]
@@ -174,7 +174,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """One launch. `hosts`, `arms` and `seeds` are in the order of its runs; `end` is None where all have ended."""
+    """A launch. `hosts`, `arms` and `seeds` are in the order of its runs; `end` is None if all have ended."""
 
     launch_id: str
     name: str
@@ -187,7 +187,7 @@ class Sweep:
 
 
 def sweeps(rows: Sequence[Snapshot]) -> list[Sweep]:
-    """Each launch of these rows, which lie side by side."""
+    """Group adjacent rows by launch."""
     return [_sweep(list(group)) for _, group in groupby(rows, key=lambda row: row.ref.launch_id)]
 
 
@@ -217,12 +217,12 @@ def _by_host(rows: Iterable[Snapshot]) -> list[tuple[str, list[Snapshot]]]:
 
 
 def _waits(row: Snapshot) -> bool:
-    """Tell whether it has no devices yet; one that was just shipped says `starting`, too."""
+    """Tell whether it has no devices yet; a run that was just shipped has the state `starting`, too."""
     return row.state is RunState.QUEUED or (row.state is RunState.STARTING and row.observation.started_epoch is None)
 
 
 def estimate_end(rows: Sequence[Snapshot]) -> TimeEstimate | None:
-    """Estimate when all of a launch have ended; None if they have. Runs outside of it are not known here."""
+    """Estimate when all runs of a launch will have ended; None if they have. Runs outside of it are not considered."""
     left = [row for row in rows if not row.state.is_terminal]
     if not left:
         return None
@@ -234,7 +234,7 @@ def estimate_end(rows: Sequence[Snapshot]) -> TimeEstimate | None:
 
 
 def _ends(rows: Sequence[Snapshot], paces: Paces) -> Iterator[TimeEstimate]:
-    """When each of these runs of one host ends, its own devices being all that the launch has there."""
+    """Estimate when each of these runs of one host ends, if the launch has only its own devices there."""
     at_work = [row for row in rows if not _waits(row)]
     waiting = [row for row in rows if _waits(row)]
     numbers = count(-1, -1)

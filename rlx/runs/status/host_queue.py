@@ -1,4 +1,4 @@
-"""The queue of a host: who has its devices, who waits for them behind whom, and about when they start."""
+"""The queue of a host: which runs have its devices, which wait for them, and about when those start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A run that has devices. `seconds_left` until it lets them go, None where that is not known here."""
+    """A run that has devices. `seconds_left` until it releases them, None if not known here."""
 
     run_id: str
     kind: str
@@ -57,9 +57,9 @@ class Waiter:
 class HostQueue:
     """One host at one moment, `now`; that and each `since` are by its clock.
 
-    `problem`: why it did not answer, and then all else is empty.
-    `inside` is the container that the folder of leases is in, where the runs lie inside one. `jobs`: of a login
-    node, whose scheduler gives devices to jobs, so that all before is empty; None for any other host.
+    `problem`: why it did not answer; everything else is then empty. `inside` is the container that has the folder of
+    leases, if the runs are in one. `jobs`: of a login node, whose scheduler assigns devices to jobs, so that the fields
+    before are empty; None for any other host.
     """
 
     host: str
@@ -74,7 +74,7 @@ class HostQueue:
 
 
 def host_queue(place: Place, leases: Leases, rows: Mapping[str, Snapshot], paces: Paces) -> HostQueue:
-    """Join what the host says of its devices with what is known here of runs: `rows`, by the ids of their heads."""
+    """Combine the devices of the host with what is known here of runs: `rows`, by the ids of their heads."""
     held = [_holder(run_id, kind, [*leased], rows, paces) for (run_id, kind), leased in _by_run(leases.held)]
     used = {(process.kind, process.device) for process in leases.foreign}
     free = tuple(device for device in leases.free if device not in used)
@@ -169,7 +169,7 @@ class Lease:
     """A device that a run has: `device` is its number on the host, `kind` npu, cuda or cpu.
 
     `container` is the full id of the run's container; None if it has none, or if its directory is another user's.
-    `since` is in seconds since 1970 by the host's clock. `outlives_holder`: only the run's own processes still say so.
+    `since` is an epoch by the host's clock. `outlives_holder`: only the run's own processes still hold it.
     """
 
     device: int
@@ -183,9 +183,9 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A run that waits; lower numbers go first among those of a kind that could take the same devices.
+    """A waiting run; lower numbers go first among those of a kind that could use the same devices.
 
-    It wants `count` of the devices `could`; None: its rlx is older than tickets that say so, and it could take any.
+    It needs `count` of the devices `could`; None: its rlx is older than tickets that say so, and it could use any.
     """
 
     number: int
@@ -200,7 +200,7 @@ class Ticket:
 
 @dataclass(frozen=True, slots=True)
 class ForeignProcess:
-    """A process that npu-smi or nvidia-smi sees on a device that no run has leased."""
+    """A process that npu-smi or nvidia-smi shows on a device that no run has leased."""
 
     device: int
     kind: str
@@ -211,7 +211,7 @@ class ForeignProcess:
 class Leases:
     """The devices of one host at one moment. `free` are the (kind, device) that were leased before and are not now.
 
-    `now`: that moment in seconds since 1970 by the host's clock, as each `since` is.
+    `now`: that moment as an epoch by the host's clock, as each `since` is.
     """
 
     held: tuple[Lease, ...] = ()
@@ -222,7 +222,8 @@ class Leases:
 
 
 def query_leases(place: Place, folder: str) -> Leases:
-    """One round trip; writes nothing there. `folder` is the site's `leases`. Raises HostError if the host is silent."""
+    """Query the leases of a host in one round trip. `folder` is the site's `leases`. Raises HostError if it is
+    silent."""
     text = supervisor.call(place, "leases", folder, timeout_s=DEADLINE_S)
     with reading_answer(place.host, "who has its devices"):
         return parse_leases(text)
@@ -255,7 +256,7 @@ def _device(text: str) -> tuple[str, int]:
 
 
 def _current(lines: list[list[str]], devices: dict[tuple[str, int], str]) -> list[list[str]]:
-    """Choose the claim that holds a device; of a locked one whose owner cannot be looked at, the newest that may."""
+    """Return the claim that holds each device; of a locked one whose owner cannot be seen, the newest that may."""
     claims = [words for words in lines if words[0] == "claim" and words[2] != "dead"]
     current: dict[tuple[str, int], list[str]] = {}
     for words in sorted(claims, key=lambda words: (words[2] == "live", epoch_of(words[4]))):
@@ -277,7 +278,7 @@ def _ticket(words: list[str], wishes: Mapping[tuple[str, str], Sequence[int]]) -
 
 
 def _owner(words: list[str]) -> tuple[str, str, str | None, float]:
-    """Run id, user, container and time. A run directory may contain blanks."""
+    """Parse run id, user, container and time. A run directory may contain blanks."""
     user, since, container, *path = words
     run_id = PurePosixPath(" ".join(path)).name
     return run_id, user, None if container == "-" else container, epoch_of(since)

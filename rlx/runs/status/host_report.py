@@ -1,4 +1,7 @@
-"""The state of a run, derived from what its host can see. Never stored, and never concluded from a missing answer."""
+"""Query hosts about their runs, and derive the state of a run from what its host reports.
+
+A state is never stored, and never concluded from a missing answer.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ START_GRACE_S = 20.0
 
 
 class Life(StrEnum):
-    """A process that a file of the run directory names; `none`: no such file, `unknown`: nobody can tell."""
+    """A process that a file of the run directory names; `none`: no such file, `unknown`: it cannot be determined."""
 
     NONE = "none"
     LIVE = "live"
@@ -48,14 +51,14 @@ class Life(StrEnum):
 _LAST_EPOCH = 1e11
 _CLOCK = "/proc/self/"
 _HEARTBEAT_GRACE_S = 60.0
-"""A supervisor writes every 5 s; a file server may tell others of it as late as this."""
+"""A supervisor writes every 5 s; a file server may show it to others as late as this."""
 _UNLISTED = "unlisted"
 _NO_ANSWER = frozenset({"unknown", "paused", _UNLISTED})
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """The recorded end: a shell's exit status (128 + signal), who recorded it, and when by the host's clock."""
+    """The recorded end: a shell's exit status (128 + signal), what recorded it, and when by the host's clock."""
 
     code: int
     by: str
@@ -64,16 +67,15 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts that `supervise.sh report` gives of one run. Times are seconds since 1970 by the host's clock.
+    """What `supervise.sh report` reports of one run. Times are epochs by the host's clock.
 
     `members` counts the processes that carry the run's mark, the leader included. `ahead` counts the runs that wait
     before this one or hold devices of its kind. `container` is docker's word for the state of the run's container, or
-    `gone`, `unknown`, or `restarted` if it started after the run did; `unlisted` if rlx knows of no such container of
-    it; empty for a run that has none. `foreign` names
-    the devices that a waiting run cannot have because of processes that are no runs, as `device:pid,…`. `node`
-    names the machine that has the run where that is not the one that reports: both see the folder.
+    `gone`, `unknown`, or `restarted` if it started after the run did; `unlisted` if rlx knows no such container of the
+    run; empty if it has none. `foreign` names the devices that a waiting run cannot have because other processes use
+    them, as `device:pid,…`. `node` names the machine that has the run if another one reports: both see the folder.
     `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what a batch
-    scheduler says of one that is a job; `cut`: why that told it to end; `heartbeat`: when its supervisor last wrote.
+    scheduler says about one that is a job; `cut`: why it was told to end; `heartbeat`: when its supervisor last wrote.
     `clock`: the host's clock against this machine's, None for this machine.
     """
 
@@ -104,7 +106,7 @@ class RunFacts:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Tell whether the host that reports cannot know what became of it. One that sees processes was renamed."""
+        """Tell whether the reporting host cannot know the state. One that sees processes of the run was renamed."""
         return bool(self.node) and not self.members
 
     @property
@@ -124,7 +126,7 @@ class _File:
 
 @dataclass(slots=True)
 class _Records:
-    """The records of a report by kind: those of `runs` and `inside` are the words of a run, as key and value."""
+    """The records of a report by kind: those of `runs` and `inside` are the values of a run."""
 
     now: float | None = None
     runs: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -138,19 +140,19 @@ class _Records:
         self.runs[words[0]] = _values(words[1:])
 
     def add_inside(self, words: Sequence[str]) -> None:
-        """Take what was seen of a run inside its container."""
+        """Add what was seen of a run inside its container."""
         self.inside[words[0]] = _values(words[1:])
 
     def add_container(self, words: Sequence[str]) -> None:
         self.containers[words[0]] = words[1]
 
     def add_members(self, words: Sequence[str]) -> None:
-        """Count the processes by their marks, of which a word may hold several."""
+        """Count processes by their marks, of which a word may hold several."""
         marks = [mark for word in words for mark in word.split("\0") if mark]
         self.members.update(mark.removeprefix("RLX_RUN=") for mark in marks)
 
     def add_file(self, words: Sequence[str]) -> None:
-        """Take size and time of a file; that of a file of /proc is the time now."""
+        """Add size and time of a file; that of a file of /proc is the time now."""
         path, size, time = words
         self.files[path.partition("/")[0], path.rpartition("/")[2]] = _File(int(size), epoch_of(time))
         self.now = epoch_of(time) if path == _CLOCK else self.now
@@ -163,7 +165,7 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
     "marked": _Records.add_members,
     "file": _Records.add_file,
 }
-"""What reads each kind of line; others begin with the name of a batch scheduler, or are of a later supervise.sh."""
+"""How each kind of line is read; others begin with the name of a batch scheduler, or are of a later supervise.sh."""
 
 
 def parse_report(text: str) -> dict[str, RunFacts]:
@@ -180,7 +182,7 @@ def parse_report(text: str) -> dict[str, RunFacts]:
 
 
 def _with_jobs(there: Mapping[str, RunFacts], records: _Records) -> dict[str, RunFacts]:
-    """Those of the runs that are jobs, with what their schedulers say."""
+    """Add to the runs that are jobs what their schedulers say."""
     found: dict[str, RunFacts] = {}
     answers: dict[str, Any] = {}
     for run_id, facts in there.items():
@@ -227,7 +229,7 @@ def _values_of(run_id: str, records: _Records) -> dict[str, str]:
 
 
 def epoch_of(text: str | float) -> float:
-    """Seconds since 1970. Raises ValueError for a time that no calendar has."""
+    """Return seconds since 1970. Raises ValueError for a time that no calendar has."""
     try:
         seconds = float(text)
     except OverflowError:
@@ -238,7 +240,7 @@ def epoch_of(text: str | float) -> float:
 
 
 def _contained(status: str, seen: Mapping[str, str] | None) -> dict[str, str]:
-    """Conclude about the processes in a container: what was seen there, that all are dead, or nothing."""
+    """Conclude about the processes in a container: as seen there, all dead, or unknown."""
     if status == "running" and seen is not None:
         return {**seen, "container": "restarted" if "restarted" in seen else status}
     life = Life.UNKNOWN if status in {"running", *_NO_ANSWER} else Life.DEAD
@@ -276,14 +278,14 @@ def _facts(run_id: str, now: float, values: Mapping[str, str], files: Mapping[tu
 
 
 def _removed(run_id: str, now: float, records: _Records) -> RunFacts:
-    """Conclude about a run whose directory is gone, and of which processes are left."""
+    """Conclude about a run whose directory is gone and that has processes left."""
     values = {"attempt": "1", "holder": "none", "supervisor": "none", "leader": "none", "ahead": "0"}
     values["members"] = str(records.members[run_id])
     return replace(_facts(run_id, now, values, {}), is_removed=True)
 
 
 def _parse_exit(text: str) -> Exit | None:
-    """Parse the record; None for one that is missing, or that a full disk or a crash left torn."""
+    """Parse the record; None if it is missing, or incomplete after a crash or on a full disk."""
     try:
         code, by, epoch = text.split(",")
         return Exit(int(code), by, epoch_of(epoch))
@@ -294,9 +296,9 @@ def _parse_exit(text: str) -> Exit | None:
 def derive_state(facts: RunFacts) -> RunState:
     """Derive the state of a run from the facts of its host; nothing else decides it.
 
-    A recorded exit is the truth even if nothing is left to confirm it. A host that shares the folder with the one that
-    has the run, and is not it, knows no more than that. What ended without a record is lost, but only
-    when no process of the run is alive any more.
+    A recorded exit counts even if nothing is left to confirm it. A host that only shares the folder with the one that
+    has the run does not know its state. What ended without a record is lost, but only when no process of the run is
+    alive.
     """
     if facts.exit is not None:
         return _state_after(facts.exit, facts.stop_asked)
@@ -326,7 +328,7 @@ def _state_of_job(facts: RunFacts, job: Job) -> RunState:
 
 
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
-    """Conclude what became of a run by the text of its exit record alone; None if that is no record."""
+    """Conclude the end of a run from the text of its exit record alone; None if that is no record."""
     end = _recorded(record)
     return _state_after(end, stop_asked) if end else None
 
@@ -349,14 +351,14 @@ def _state_after(end: Exit, stop_asked: bool) -> RunState:
 
 def _state_while_started(facts: RunFacts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
-    # A holder outlives the supervisor by the moment that it takes to record what became of it.
+    # A holder outlives the supervisor for the moment that it needs to record the end.
     if not facts.may_be_alive and not just_started and facts.holder is not Life.LIVE:
         return RunState.LOST
     return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
 
 
 def container_detail(facts: RunFacts) -> str:
-    """Say what a person must know of the container of a run that has not recorded an end; empty if nothing."""
+    """Describe the container of a run that has not recorded an end; empty if there is nothing to note."""
     if facts.started is None:
         return ""
     if facts.container == "paused":
@@ -389,11 +391,11 @@ _ENDS = {
 _MOST_IDS_A_CALL = 500
 
 Reports = QueryResult[dict[str, RunFacts]]
-"""The facts by run id, one answer a root."""
+"""The facts by run id, one answer per root."""
 
 
 def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> Reports:
-    """Ask for the facts of those runs that exist on their hosts, one answer a root."""
+    """Query the facts of those runs that exist on their hosts, one answer per root."""
 
     refs = list(refs)
 
@@ -407,15 +409,15 @@ def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> R
 
 
 def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> ScriptPart:
-    """Ask about the runs of these ids. Of `refs` are their containers: no other one is entered."""
+    """Return the query about the runs of these ids. `refs` name their containers: no other one is entered."""
     asked = set(ids)
     containers = [f"{ref.run_id}={ref.container}" for ref in refs if ref.container and ref.run_id in asked]
-    # Beyond this, naming them costs more than hearing about all.
+    # Beyond this, naming them costs more than a report on all.
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []), "--", *containers)
 
 
 def read_report(place: Place, root: str, completed: Completed, before: float) -> dict[str, RunFacts]:
-    """Parse what a `report_part` has just answered, asked at `before`. Raises RlxError for what is no report."""
+    """Parse the answer to a `report_part` that was sent at `before`. Raises RlxError for what is no report."""
     after, text = time.time(), supervisor.answer(place, "report", completed)
     text += _of_plug_ins(place, root, text)
     with reading_answer(place.host, "rlx status"):
@@ -431,7 +433,7 @@ def _of_plug_ins(place: Place, root: str, text: str) -> str:
     for kind, name, *jobs in (words for line in text.splitlines() if len(words := line.split()) > 1):
         if kind == "unknown" and name not in PACKAGES:
             ids = [job.partition("=")[0] for job in jobs]
-            # Where that fails, its runs say so, and the others of the place do not.
+            # A failure affects the runs of this scheduler only.
             with suppress(RlxError):
                 more += supervisor.call(place, "facts", root, *ids, timeout_s=DEADLINE_S, scheduler=name)
     return more
