@@ -28,7 +28,8 @@ def schedule(
     ] = None,
     set_: SetOption = None,
     weights: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Model folder on this machine: its own norm weights, not 1.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Model folder on this machine, whose norm weights are used instead of 1."),
     ] = None,
     plot: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it into a .png or .svg file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -47,7 +48,7 @@ def schedule(
     if as_json and as_markdown:
         raise UsageError("--md and --json exclude each other", "name one of them")
     if plot == IN_TERMINAL:
-        raise UsageError("--plot -: the table says it all in a terminal", "name a .png or .svg file")
+        raise UsageError("--plot -: in a terminal the table shows all of it", "name a .png or .svg file")
     check_files(plot, None)
     norms = norm_weights(weights) if weights else None
     arms = noise_schedule(recipe, arm or (), sets=set_ or (), weights=norms)
@@ -81,10 +82,12 @@ def audit(
     ] = sys.executable,
     sources: Annotated[
         list[Path] | None,
-        typer.Option("--sources", metavar="DIR", help="Read class names here, too: an unpacked wheel. Again for more."),
+        typer.Option(
+            "--sources", metavar="DIR", help="Also read class names here, such as in an unpacked wheel (repeatable)."
+        ),
     ] = None,
     file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The module, where a checkout has more than one.")
+        str | None, typer.Option(metavar="FILE", help="The module, if a checkout has more than one.")
     ] = None,
     read: Annotated[bool, typer.Option("--read", help="Only read: execute nothing of the checkout.")] = False,
     sigma_start: Annotated[float, typer.Option(help="First sigma above 0.")] = 1e-2,
@@ -122,7 +125,7 @@ def audit(
 
 
 def _ask_before_executing(hook: NoiseHook, python: str) -> None:
-    """Raises UsageError where nobody can answer, RlxError where the answer is no."""
+    """Ask for consent. Raise UsageError if there is no terminal, RlxError if the answer is no."""
     from rlx.cli.text.noise_text import question
 
     if not sys.stdin.isatty():

@@ -65,7 +65,7 @@ def get(key: _Key, as_json: _Json = False) -> None:
 
 
 @config.command("set")
-def set_(key: _Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="What counts from now on.")]) -> None:
+def set_(key: _Key, value: Annotated[str, typer.Argument(metavar="VALUE", help="The new value.")]) -> None:
     """Set the default host, its container, or the folder of its runs, in your hosts.yaml."""
     from rlx.api.settings import change_setting
 

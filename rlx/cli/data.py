@@ -51,7 +51,7 @@ def tiny_cpu(
 
 
 def _forms() -> dict[str, Gsm8kForm]:
-    """The form of each back-end for which rlx converts the data, by its kind."""
+    """Return the form of the data of each back-end that rlx converts for, by its kind."""
     return {kind: module.GSM8K for kind, module in parts("data") if hasattr(module, "GSM8K")}
 
 
@@ -74,7 +74,7 @@ def gsm8k(
         list[str], typer.Argument(help="Folder as downloaded, or files (parquet, jsonl) named after train and test.")
     ],
     to: Annotated[str, typer.Option(help="The folder to write.")],
-    framework: Annotated[Framework, typer.Option("--for", help="Who is to train on it.")] = _DEFAULT,
+    framework: Annotated[Framework, typer.Option("--for", help="The framework that trains on it.")] = _DEFAULT,
     form: Annotated[
         Literal["prompt", "messages"],
         typer.Option(help=_help("form")),
@@ -124,7 +124,7 @@ def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> Non
 
 
 def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -> list[str]:
-    """The files that it made. Raises RlxError with the last lines of the back-end's program."""
+    """Run the back-end's own step and return the files that it made. Raise RlxError with its last lines."""
     from rlx.api.data_place import refusal
     from rlx.hosts.sent_python import place_text, run_sent
 
@@ -172,14 +172,14 @@ def _tell(answer: dict[str, Any], step: Preprocessing | None, as_json: bool) -> 
 @data.command("check")
 def check(
     recipe: Annotated[str, typer.Argument(help="Recipe file, name of a bundled recipe, or - for standard input.")],
-    arm: Annotated[str | None, typer.Option(help="The arm whose data is meant; default: the control.")] = None,
+    arm: Annotated[str | None, typer.Option(help="The arm whose data is checked. Default: the control.")] = None,
     host: HostOption = None,
     container: ContainerOption = None,
     sets: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a value, such as data.val=/tmp/v.")
     ] = None,
     trust: Annotated[
-        bool, typer.Option("--trust", help="Run the recipe's own reward function, where the data lies, on some rows.")
+        bool, typer.Option("--trust", help="Run the recipe's own reward function on some rows, where the data is.")
     ] = False,
     send: SendOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,

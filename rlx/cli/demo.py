@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.cli.frame.output import console, narrate, print_json, print_text
+from rlx.cli.text.table_text import paragraph
 
 if TYPE_CHECKING:
     from rlx.api.demo import Shown
@@ -43,22 +44,21 @@ def demo(
 
 
 def print_scene(shown: Shown) -> None:
-    """What its owner said, what happened, and what `status` and `compare` say of it."""
-    from rich.text import Text
-
+    """Print the claim of the scene, what happened, and what `status` and `compare` report."""
     from rlx.cli.text.run_text import tables
 
-    out = console()
-    scene = shown.scene
-    out.print(Text.assemble((f'{scene.name}: "{scene.told}"', "bold"), f" – what happened: {scene.happened}"))
-    # They were recorded long before they were laid out here, so that they have no age.
+    out, scene = console(), shown.scene
+    title = paragraph(f'{scene.name}: "{scene.told}" – what happened: {scene.happened}', out.width)
+    title.stylize("bold", 0, title.plain.index("–"))
+    out.print(title)
+    # Recorded runs have no age.
     rows = [replace(row, observation=replace(row.observation, seconds_since_start=None)) for row in shown.rows]
     out.print(tables(rows, verbose=False, causes={}, width=out.width))
-    out.print(Text(f"rlx says: {said(shown)}\n"))
+    print_text(f"rlx reports: {said(shown)}\n")
 
 
 def said(shown: Shown) -> str:
-    """The verdict that rules the pair out; where none does, what may be said of the two."""
+    """Return the verdict that rules the pair out; if none does, what the comparison supports."""
     for row in shown.rows:
         if not row.verdict.is_result(ended=True):
             return f"{row.ref.arm} is {row.verdict.sentence}"
@@ -83,7 +83,7 @@ def print_next(folder: Path) -> None:
 
 def demo_answer(shown: Sequence[Shown]) -> dict[str, Any]:
     """Each scene with its verdicts and what may be said, for --json."""
-    from rlx.cli.text.run_text import verdict_document
+    from rlx.cli.text.run_document import verdict_document
 
     return {
         "scenes": [

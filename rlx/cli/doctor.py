@@ -42,7 +42,7 @@ def doctor(
     from rlx.api.checkup import examine_host
 
     where = f"{host or 'local'}, container {container}" if container else host or "local"
-    narrate(f"looking at {where} …")
+    narrate(f"checking {where} …")
     checkup = examine_host(host or "local", container, recipe, trust=trust)
     for note in checkup.notes:
         narrate(f"rlx: warning: {note}")
@@ -69,15 +69,13 @@ def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
         inside = [*_machine(examined.inside), *_npus(examined.inside)]
         lines += [examined.where, *_indented(inside)]
     if examined.environment:
-        lines += [f"what would train, in {examined.where}", *_indented([*_python(examined.environment)])]
-    # Names of processes and containers are other people's; none of them may steer this terminal.
-    return "\n".join(_shown(line) for line in [_headline(examined, findings), *_findings(findings), "", *lines])
-
-
-def _headline(examined: Examined, findings: Sequence[Finding]) -> str:
+        lines += [f"training environment in {examined.where}", *_indented([*_python(examined.environment)])]
     severities = [finding.severity for finding in findings]
     counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
-    return f"{examined.where}: {', '.join(counts) or 'no problem found'}"
+    headline = f"{examined.where}: {', '.join(counts) or 'no problem found'}"
+    # Names of processes and containers were chosen by others; none of them may control this terminal.
+    shown = (line.encode(errors="replace") for line in [headline, *_findings(findings), "", *lines])
+    return "\n".join(" ".join(printable_lines(line)) for line in shown)
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
@@ -101,10 +99,6 @@ def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:
     }
 
 
-def _shown(line: str) -> str:
-    return " ".join(printable_lines(line.encode(errors="replace")))
-
-
 def _indented(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {label:<14} {value}" for label, value in rows if value]
 
@@ -124,14 +118,17 @@ def _machine(side: Side) -> Iterator[tuple[str, str]]:
     processes = side.of("processes")
     if processes:
         total, zombies = processes["total"], processes["zombies"]
-        yield "processes", f"{total}, {zombies} of them zombies" if total else "cannot be counted (is there awk?)"
+        yield "processes", f"{total}, {zombies} of them zombies" if total else "cannot be counted (is awk installed?)"
     if side.of("tools"):
         yield "tmux", side.of("tools")["tmux_version"] or "none"
 
 
 def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:
     if clock:
-        yield "clock", f"{(clock.least + clock.most) / 2:+.1f} s against here, ± {(clock.most - clock.least) / 2:.1f} s"
+        yield (
+            "clock",
+            f"{(clock.least + clock.most) / 2:+.1f} s from this machine, ± {(clock.most - clock.least) / 2:.1f} s",
+        )
 
 
 def _scheduler(examined: Examined) -> Iterator[tuple[str, str]]:

@@ -35,7 +35,7 @@ def experiments(
     if as_json:
         print_json({"experiments": [experiment_document(one) for one in found]})
     elif not found:
-        narrate("no experiment is registered; a recipe with an `experiment` registers it when it is launched")
+        narrate("no experiment is registered; launching a recipe with an `experiment` registers it")
     out = console()
     for one in () if as_json else found:
         out.print(experiment_parts(one, out.width))

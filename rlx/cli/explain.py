@@ -18,7 +18,7 @@ def explain(
         str | None,
         typer.Argument(
             metavar="[ID]",
-            help="Id of a finding, such as RLX104, or the word of a verdict. Default: list all.",
+            help="Id of a finding, such as RLX104, or a verdict. Default: list all.",
             autocompletion=FINDINGS,
         ),
     ] = None,

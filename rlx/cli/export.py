@@ -51,7 +51,7 @@ def export(
 
 
 def export_lines(found: Export) -> Iterator[str]:
-    """A line for each run, the folder last."""
+    """Yield a line per run, then the folder."""
     for run in found.runs:
         yield f"{run.name}  {run.project}  {_values(run)} values at {len(run.points)} steps"
     yield str(found.folder)

@@ -28,13 +28,14 @@ hosts = typer.Typer(
     help="Manage hosts: list, show, add, start, remove, trust, reindex.",
     rich_markup_mode=None,
 )
-_Name = Annotated[str, typer.Argument(help="What you call the host.", autocompletion=HOSTS)]
+_Name = Annotated[str, typer.Argument(help="Name of the host.", autocompletion=HOSTS)]
 _Proxies = Annotated[list[str] | None, typer.Option(metavar="VARIABLE=SECRET", help="https_proxy=NAME of the secret.")]
 _Partition = Annotated[
-    str | None, typer.Option(metavar="PARTITION", help="It is a login node of Slurm: runs are jobs of this partition.")
+    str | None,
+    typer.Option(metavar="PARTITION", help="The host is a login node of Slurm: runs are jobs in this partition."),
 ]
 _Sbatch = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Of a job: time, qos, mem, cpus_per_task, ...")
+    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Options of a job: time, qos, mem, cpus_per_task, ...")
 ]
 _Json = Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")]
 _Project = Annotated[bool, typer.Option("--project", help="The project's rlx.yaml instead of your own hosts.yaml.")]
@@ -57,10 +58,15 @@ def list_(as_json: _Json = False) -> None:
         return
     _warn_of_untrusted()
 
+    containers = [f"from {host.image.name}" if host.image else host.container or "" for host in known.values()]
     columns = [
         Column("name", [f"{name} (default)" if name == default.host else name for name in known], flows=True),
         Column("ssh", [host.ssh or "this machine" for host in known.values()], flows=True),
-        Column("container", [_container(host) for host in known.values()], flows=True),
+        Column(
+            "container",
+            containers,
+            flows=True,
+        ),
         Column("root", [host.root for host in known.values()], rank=1, flows=True),
         Column("device", [_device(host) for host in known.values()], flows=True),
         Column("written in", [host.written for host in known.values()], rank=2, flows=True),
@@ -73,7 +79,7 @@ def _warn_of_untrusted() -> None:
     from rlx.hosts.inventory.project import TRUST_FIX, read_project
 
     if (project := read_project()) and not project.is_trusted:
-        narrate(f"rlx: warning: {project.path} does not count: you have not trusted its content; {TRUST_FIX}")
+        narrate(f"rlx: warning: {project.path} is ignored: you have not trusted its content; {TRUST_FIX}")
 
 
 @hosts.command()
@@ -97,15 +103,17 @@ def add(
     destination: Annotated[str, typer.Argument(help="USER@HOST, ssh://USER@HOST:PORT, or a name of your ssh config.")],
     transport: Annotated[str | None, typer.Option(help="openssh (default) or paramiko.")] = None,
     container: Annotated[str | None, typer.Option(help="Running container that the runs go into.")] = None,
-    image: Annotated[str | None, typer.Option(help="Image there, of which rlx makes a container for the runs.")] = None,
+    image: Annotated[
+        str | None, typer.Option(help="Image there, from which rlx makes a container for the runs.")
+    ] = None,
     root: Annotated[str | None, typer.Option(help="Folder of the runs on the host. Default: ~/rlx.")] = None,
     device: Annotated[str | None, typer.Option(metavar="KIND[:COUNT]", help="npu:8, cuda:4 or cpu.")] = None,
-    setup: Annotated[list[str] | None, typer.Option(help="Script to source first; again for more.")] = None,
-    env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable; again for more.")] = None,
+    setup: Annotated[list[str] | None, typer.Option(help="Script to source first (repeatable).")] = None,
+    env: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable (repeatable).")] = None,
     proxy: _Proxies = None,
     leases: Annotated[str | None, typer.Option(help="Folder of device locks, one for all users of the host.")] = None,
     address: Annotated[
-        str | None, typer.Option(help="What other hosts reach it by, for runs of several nodes.")
+        str | None, typer.Option(help="Address by which other hosts reach it, for runs of several nodes.")
     ] = None,
     python: Annotated[
         str | None, typer.Option(help="Interpreter there that recipes may name; preflight may run it.")
@@ -115,7 +123,7 @@ def add(
     account: Annotated[str | None, typer.Option(help="Account that Slurm charges.")] = None,
     sbatch: _Sbatch = None,
     project: _Project = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Write an entry of that name anew.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an entry of that name.")] = False,
 ) -> None:
     """Add a host to your hosts.yaml. The host itself is not asked.
 
@@ -203,9 +211,9 @@ def _tell_reindexed(done: Reindexed) -> None:
         narrate(f"NOT asked: {why}")
         narrate(f"  fix: rlx status --host {host} adds its runs when it answers")
     if done.copy:
-        narrate(f"rlx: the index before is {done.copy}; digests, containers and launches under way are only there")
+        narrate(f"rlx: the previous index is {done.copy}; only it has digests, containers and launches under way")
     for run_id, host in done.missing.items():
-        narrate(f"no host has shown {run_id}" + (f", which was on {host}" if host else ""))
+        narrate(f"found on no host: {run_id}" + (f", which was on {host}" if host else ""))
 
 
 @hosts.command()
@@ -232,7 +240,7 @@ def trust(
             )
         typer.confirm("Trust this content?", abort=True, err=True)
     project.trust(replaces)
-    narrate(f"rlx: {project.path} counts as it is now")
+    narrate(f"rlx: {project.path} is trusted as it is now")
 
 
 def _file(project: bool) -> Path:
@@ -275,9 +283,9 @@ def _warn_if_hidden(name: str, path: Path) -> None:
 
     host = known_hosts().get(name)
     if host is None:
-        narrate(f"rlx: warning: {path} is not trusted, so this does not count; {TRUST_FIX}")
+        narrate(f"rlx: warning: {path} is not trusted, so this is ignored; {TRUST_FIX}")
     elif host.written.rpartition(":")[0] != str(path):
-        narrate(f"rlx: warning: {host.written} has a host of that name, too, and goes before")
+        narrate(f"rlx: warning: {host.written} also has a host of that name, and takes precedence")
 
 
 def _device_entry(text: str) -> dict[str, str | int]:
@@ -288,9 +296,7 @@ def _device_entry(text: str) -> dict[str, str | int]:
 def _slurm_entry(partition: str | None, gres: str | None, account: str | None, pairs: Sequence[str]) -> dict[str, str]:
     options = _pairs("--sbatch", pairs, str)
     if partition is None and (gres or account or options):
-        raise UsageError(
-            "--gres, --account and --sbatch are of a host with Slurm", "--slurm PARTITION says that it is one"
-        )
+        raise UsageError("--gres, --account and --sbatch are for a host with Slurm", "add --slurm PARTITION")
     named = {"partition": partition, "gres": gres, "account": account}
     return {key: value for key, value in named.items() if value} | options
 
@@ -313,10 +319,6 @@ def _document(host: Host) -> dict[str, Any]:
     return document
 
 
-def _container(host: Host) -> str:
-    return f"of {host.image.name}" if host.image else host.container or ""
-
-
 def _device(host: Host) -> str:
     if host.device is None:
         return ""
@@ -335,8 +337,9 @@ def project_text(project: Project, content: HostFile, user: HostFile, replaces: 
     for host in content.hosts.values():
         lines += [f"  host {host.name}: {_novelty(host, user, replaces)}", *_settings(host)]
     if defaults := content.defaults:
+        yours = f" (yours: {user.defaults.host})" if user.defaults else ""
         container = f", container {defaults.container}" if defaults.container else ""
-        lines.append(f"  where a launch goes that names no host: {defaults.host}{container}{_default(user)}")
+        lines.append(f"  default host: {defaults.host}{container}{yours}")
     return "\n".join(lines if len(lines) > 1 else [f"{project.path} changes nothing"])
 
 
@@ -346,10 +349,6 @@ def _novelty(host: Host, user: HostFile, replaces: frozenset[str]) -> str:
     if own := user.hosts.get(host.name):
         return f"REPLACES yours ({own.ssh or 'this machine'}, {own.written})"
     return "CHANGES this machine" if host.name == LOCAL.host else "REPLACES the one of your ssh config"
-
-
-def _default(user: HostFile) -> str:
-    return f" (yours: {user.defaults.host})" if user.defaults else ""
 
 
 def _where_submitted(host: Host) -> str:
@@ -369,7 +368,7 @@ def _settings(host: Host) -> Iterator[str]:
         "goes to": host.ssh or "this machine",
         "by": "" if host.transport == "openssh" else host.transport,
         "container": host.container,
-        "makes a container of": host.image and host.image.name,
+        "makes a container from": host.image and host.image.name,
         "runs below": host.root,
         "locks in": host.leases,
         "address": host.address,
@@ -379,6 +378,6 @@ def _settings(host: Host) -> Iterator[str]:
     yield from (f"    mounts {mount} in it" for mount in (host.image.mounts if host.image else ()))
     yield from (f"    runs first: {script}" for script in host.setup)
     if host.python:
-        yield f"    started to look: {host.python}"
+        yield f"    preflight may start {host.python}"
     yield from (f"    sets {name}={value}" for name, value in host.env.items())
     yield from (f"    receives the secret {secret} as {name}" for name, secret in host.proxies.items())

@@ -19,11 +19,11 @@ def import_(
     logs: Annotated[
         list[str], typer.Argument(metavar="LOG...", help="Console logs or metrics.jsonl of one run, also as .gz.")
     ],
-    name: Annotated[str, typer.Option(help="What to call the experiment. Arms of one name stand side by side.")],
+    name: Annotated[str, typer.Option(help="Name of the experiment. Arms of one name are shown together.")],
     arm: Annotated[str | None, typer.Option(help="Which arm it is. Default: main, or the recipe's only one.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Recipe that says what the run promised.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe with the expectations of the run.")] = None,
     val_size: Annotated[
-        int | None, typer.Option(min=1, help="Items of its validation set, where neither recipe nor log says it.")
+        int | None, typer.Option(min=1, help="Items of its validation set, if neither recipe nor log has the number.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Its seed. Default: the recipe's, else 1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the run id.")] = False,

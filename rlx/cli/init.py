@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rlx.cli.frame.output import console, narrate, print_json, print_text
+from rlx.cli.frame.streams import shortened
 from rlx.cli.text.table_text import fitted
 from rlx.errors import UsageError
 from rlx.table import Column, Table
@@ -43,10 +44,10 @@ def init(
     ] = "",
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", "-v", help="All keys of the launch, also those rendered equally."),
+        typer.Option("--verbose", "-v", help="All keys of the launch, also those that the recipe renders equally."),
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object: the recipe, and what became of each key.")
+        bool, typer.Option("--json", help="One JSON object: the recipe, and how each key was mapped.")
     ] = False,
 ) -> None:
     """Write a recipe: a starter, or one made of your script or log.
@@ -122,10 +123,15 @@ def _print_fates(fates: Sequence[KeyFate]) -> None:
     columns = [
         Column("", ["=" if fate.is_equal else "≠" for fate in fates]),
         Column("the launch's", [fate.key for fate in fates]),
-        Column("value", [_cut(_value(fate)) for fate in fates]),
+        Column("value", [shortened(" ".join(_value(fate).split()), _WIDEST) for fate in fates]),
         Column(
             "the recipe's",
-            [_cut(shown(fate.rendered)) if not fate.is_equal and fate.is_rendered else "" for fate in fates],
+            [
+                shortened(" ".join(shown(fate.rendered).split()), _WIDEST)
+                if not fate.is_equal and fate.is_rendered
+                else ""
+                for fate in fates
+            ],
             rank=1,
         ),
         Column("in the recipe", [fate.place or "-" for fate in fates], rank=2),
@@ -140,11 +146,6 @@ def _value(fate: KeyFate) -> str:
     return "(secret)" if fate.place == "secrets" else shown(fate.written)
 
 
-def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
-
-
 def _print_findings(one: ImportedRecipe) -> None:
     from rlx.api.plans import finding_text
 
@@ -153,7 +154,7 @@ def _print_findings(one: ImportedRecipe) -> None:
 
 
 def recipe_from_answer(made: RecipeFrom) -> dict[str, Any]:
-    """The recipe, and of each arm every key, variable and finding."""
+    """Return the recipe, and every key, variable and finding of each arm."""
     arms = {
         arm: {
             "keys": list(map(_fate, one.keys)),

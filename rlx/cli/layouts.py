@@ -10,6 +10,7 @@ import typer
 from rlx.cli.frame.options import RecipeArgument, SetOption
 from rlx.cli.frame.output import console, print_json, print_text
 from rlx.cli.text.table_text import fitted
+from rlx.evidence.verdict import counted
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
@@ -18,10 +19,10 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 _LEGEND = (
-    "Memory: GiB a device in each phase, from typical to long samples. Too large is what cannot fit in any case, tight",
-    "what does not fit with the longest. Sent: GiB a device sends in a step, which orders the layouts that fit;",
-    "waiting: the share of the training in which a pipeline's devices have nothing to do, which does not. cache: how",
-    "many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
+    "Memory: GiB per device in each phase, from typical to long samples. Too large: cannot fit at all; tight: does",
+    "not fit with the longest samples. sent: GiB that a device sends per step, by which layouts that fit are ordered.",
+    "waiting: the share of the training in which the devices of a pipeline are idle; it does not affect the order.",
+    "cache: how many of the longest samples the KV cache holds. How it is computed: docs/memory.md",
 )
 
 
@@ -49,7 +50,7 @@ def layouts(
 
 
 def print_layouts(name: str, job: Job, found: Layouts) -> None:
-    print_text(_title(name, job))
+    print_text(_title(name, job, found))
     own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
     _print_table((*found.possible[:_SHOWN], *own), job)
     if len(found.possible) > _SHOWN:
@@ -60,13 +61,14 @@ def print_layouts(name: str, job: Job, found: Layouts) -> None:
         print_text("\n".join(("", *_LEGEND)))
 
 
-def _title(name: str, job: Job) -> str:
+def _title(name: str, job: Job, found: Layouts) -> str:
     shape, device = job.shape, job.device
+    fit = sum(layout.verdict == "fits" for layout in found.possible)
     doubt = "" if shape.confirmed else " (its shape is not confirmed)"
     assumed = ", assumed" if device.assumed else ""
     return (
-        f"{name}: {shape.name}{doubt} on {job.split.devices} devices of {device.size:g} GiB"
-        f" ({device.capacity:.1f} usable{assumed})"
+        f"{name}: {fit} of {counted(len(found.possible), 'layout')} fit {shape.name}{doubt} on "
+        f"{job.split.devices} devices of {device.size:g} GiB ({device.capacity:.1f} usable{assumed})"
     )
 
 
@@ -131,10 +133,6 @@ def _layout_answer(layout: Layout) -> dict[str, Any]:
         "rollout": {"tp": rollout.tp, "ep": rollout.ep},
         "memory_gib": phases_answer(layout.estimate),
         "cached_sequences": layout.estimate.cache.sequences,
-        "sent_gib": _rounded(layout.sent),
+        "sent_gib": {name: round(size, 2) for name, size in layout.sent.items()},
         "waiting": round(layout.waiting, 3),
     }
-
-
-def _rounded(sizes: dict[str, float]) -> dict[str, float]:
-    return {name: round(size, 2) for name, size in sizes.items()}

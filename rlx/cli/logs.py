@@ -30,12 +30,14 @@ class LogValue(NamedTuple):
 
 def logs(
     names: RunsArgument = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the runs end; Ctrl-C detaches.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Continue until the runs end; Ctrl-C detaches.")
+    ] = False,
     lines: Annotated[int | None, typer.Option("-n", "--tail", min=0, help="Only the last N lines.")] = None,
     grep: Annotated[str | None, typer.Option(help="Only lines that match this regular expression (grep -E).")] = None,
-    fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="--grep looks for the very text.")] = False,
+    fixed: Annotated[bool, typer.Option("--fixed-strings", "-F", help="--grep searches for literal text.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Whole lines also for metrics, as into a pipe.")] = False,
-    since: Annotated[str | None, typer.Option(help="Only what was written in the last 30s, 10m, 2h, 1d.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only lines written in the last 30s, 10m, 2h, 1d.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object with the lines and the metrics.")] = False,
 ) -> None:
     """Show or follow the log of a run.
@@ -59,7 +61,7 @@ def logs(
         found = _print(came, grep, fixed, follow, as_json, raw)
     except KeyboardInterrupt:
         if follow:
-            narrate("\ndetached; the runs go on. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
+            narrate("\ndetached; the runs continue. Again: rlx logs -f · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if grep is not None and not found:
         narrate(f"no line matches {grep}")
@@ -135,7 +137,7 @@ def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]], shown: _Shown)
 
 
 def log_answer(came: Logs) -> dict[str, Any]:
-    """The lines with their run, and the values of those that give metrics, for --json."""
+    """Return the lines with their run, and the values of metrics in them, for --json."""
     lines = []
     for ref, line in came:
         found: dict[int, dict[str, float]] = {}

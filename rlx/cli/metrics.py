@@ -64,12 +64,8 @@ def metrics(
         print_plots(found)
     else:
         print_table(found, rows=bool(names))
-        _narrate_next(found)
-
-
-def _narrate_next(found: Sequence[RunMetrics]) -> None:
-    arms = list(dict.fromkeys(each.ref.arm for each in found))
-    narrate(f"next: rlx compare {' '.join(arms)}" if len(arms) > 1 else f"next: rlx diagnose {found[0].ref.run_id}")
+        arms = list(dict.fromkeys(each.ref.arm for each in found))
+        narrate(f"next: rlx compare {' '.join(arms)}" if len(arms) > 1 else f"next: rlx diagnose {found[0].ref.run_id}")
 
 
 def print_table(found: Sequence[RunMetrics], *, rows: bool) -> None:
@@ -86,13 +82,13 @@ def print_plots(found: Sequence[RunMetrics]) -> None:
 
 
 def csv_text(found: Sequence[RunMetrics]) -> str:
-    """A line for each value, as the log has it."""
+    """Return a line per value, as the log has it."""
     return to_csv(table_of_rows(_CSV_HEADER, list(_csv_cells(found))))
 
 
 def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:
     """Each run with its verdict, each metric as [step, value] pairs."""
-    from rlx.cli.text.run_text import verdict_document
+    from rlx.cli.text.run_document import verdict_document
 
     return {
         "runs": [
@@ -122,7 +118,7 @@ def _labels(found: Sequence[RunMetrics]) -> list[str]:
 
 
 def _series(found: Sequence[RunMetrics]) -> Iterator[Series]:
-    """The runs of each metric side by side, in their order."""
+    """Yield the runs of each metric side by side, in their order."""
     labels = _labels(found)
     for name in _names(found):
         for each, label in zip(found, labels, strict=True):

@@ -79,7 +79,7 @@ def plan(
 
 
 def narrate_notes(plans: Plans) -> None:
-    """What a person should know of the folders on the hosts."""
+    """Print warnings about the folders on the hosts."""
     for note in plans.notes:
         narrate(f"rlx: warning: {note}")
 
@@ -87,10 +87,10 @@ def narrate_notes(plans: Plans) -> None:
 def print_plans(
     plans: Plans, as_json: bool, files: bool = False, *, verbose: bool = False, written: bool = False
 ) -> None:
-    """The plans on stdout, for `rlx plan` and `rlx launch --dry-run` alike; `memory` has an entry for each of them.
+    """Print the plans, for `rlx plan` and for `rlx launch --dry-run`.
 
-    The answer and the findings come first. All of each run follows if that is asked for, and of `written` plans and of
-    scripts, which say of themselves what they like: there launch.sh is shown instead of the command.
+    The summary and the findings come first. All details of each run follow if they are asked for, and for `written`
+    plans and scripts, whose own description is not relied on: there launch.sh is shown instead of the command.
     """
     from rlx.api.scripts import check_written
     from rlx.cli.text.memory_text import memory_answer

@@ -11,6 +11,7 @@ import typer
 from rlx.cli.frame.options import HOST_LIST, HOSTS, RUNS, parse_age
 from rlx.cli.frame.output import narrate, patience, print_json, print_text
 from rlx.errors import ExitCode, RlxError
+from rlx.evidence.verdict import counted
 
 if TYPE_CHECKING:
     from rlx.api.prune_choice import Item, Kept
@@ -34,11 +35,11 @@ def prune(
         str, typer.Option(metavar="WHAT,...", help="mirrors (copies on this machine), runs, checkpoints.")
     ] = "mirrors",
     older_than: Annotated[
-        str | None, typer.Option(metavar="AGE", help="Only of runs that ended so long ago: 12h, 30d.")
+        str | None, typer.Option(metavar="AGE", help="Only of runs that ended at least this long ago: 12h, 30d.")
     ] = None,
     keep: _Keep = None,
     host: _Host = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would go, and delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be deleted, and delete nothing.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object; with -y or --dry-run.")] = False,
 ) -> None:
@@ -51,7 +52,7 @@ def prune(
     """
     from rlx.api.pruning import Pruned, delete_found, find_prunable
 
-    with patience("looking at the hosts …"):
+    with patience("querying the hosts …"):
         found = find_prunable(
             names or None,
             what=what.split(","),
@@ -78,8 +79,10 @@ def prune(
 def _show(found: Prunable) -> None:
     from rlx.hosts.clock import SET_CLOCK
 
+    if found.items or found.trash:
+        print_text(f"to delete: {total_text(found)}")
     for line in found_lines(found):
-        print_text(line)
+        print_text(f"  {line}")
     for host, skew in found.skewed.items():
         narrate(f"NOT deleted by age: RLX515 {host}: the clock is {skew}")
         narrate(f"  fix: {SET_CLOCK}; or name runs without --older-than")
@@ -88,11 +91,11 @@ def _show(found: Prunable) -> None:
 
 
 def found_lines(found: Prunable) -> Iterator[str]:
-    """A line for each thing that would go, then each that stays although it fits."""
+    """Yield a line per item to delete, then those that match but stay."""
     for item in found.items:
         yield f"{item.what}  {item.run_id}  {item.host}  {size_text(item.bytes)}{_more(item)}"
     for host, size in found.trash.items():
-        yield f"trash  {host}  {size_text(size)}  (half deleted by an earlier call)"
+        yield f"trash  {host}  {size_text(size)}  (partly deleted by an earlier call)"
     yield from (f"stays: {kept_text(each)}" for each in found.kept)
 
 
@@ -104,7 +107,7 @@ def _more(item: Item) -> str:
 
 def _confirm(found: Prunable) -> None:
     if not sys.stdin.isatty():
-        raise RlxError(f"this would delete {total_text(found)}", "say -y if that is meant, or --dry-run")
+        raise RlxError(f"this would delete {total_text(found)}", "-y deletes them; --dry-run only shows them")
     typer.confirm(f"Delete {total_text(found)}?", abort=True, err=True)
 
 
@@ -115,14 +118,13 @@ def _tell(done: Pruned) -> None:
 
 
 def kept_text(kept: Kept) -> str:
-    """`checkpoints of tiny-aqn-s1-…: it is running`."""
+    """Return `checkpoints of tiny-aqn-s1-…: it is running`."""
     return f"{kept.what} of {kept.run_id}: {kept.why}"
 
 
 def total_text(found: Prunable) -> str:
-    """`3 things, 1.2 GiB`."""
-    count = len(found.items) + len(found.trash)
-    return f"{count} thing{'s' * (count != 1)}, {size_text(found.bytes)}"
+    """Return `3 items, 1.2 GiB`."""
+    return f"{counted(len(found.items) + len(found.trash), 'item')}, {size_text(found.bytes)}"
 
 
 def size_text(count: int) -> str:

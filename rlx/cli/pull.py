@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "denied": "the user on the host may not read it",
-    "foreign": "another file of that name lies here and was left alone; choose another folder with --to",
-    "differs": "what came was twice not what the host has; nothing of it was kept",
+    "foreign": "another file of that name exists here and was not replaced; choose another folder with --to",
+    "differs": "the copy differed from the file on the host twice; it was not kept",
 }
 
 
 def pull(
     names: NamedRunsArgument,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Each run becomes a folder in this one.")] = Path(),
-    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="The checkpoints, too: often many GB.")] = False,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder in which each run gets a folder.")] = Path(),
+    checkpoints: Annotated[bool, typer.Option("--checkpoints", help="Also the checkpoints, often many GB.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Copy logs, metrics, events and outputs of runs to this machine.
@@ -46,10 +46,11 @@ def pull(
             if not as_json:
                 _print(to / ref.run_id, results[ref.run_id])
     except KeyboardInterrupt:
-        narrate("\ninterrupted; what has come is kept, and the same command goes on from there")
+        narrate("\ninterrupted; the files copied so far are kept, and the same command resumes")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     if as_json:
-        print_json({"runs": [_document(run_id, to / run_id, files) for run_id, files in results.items()]})
+        folders = {run_id: str((to / run_id).absolute()) for run_id in results}
+        print_json({"runs": [{"run_id": id, "folder": folders[id], "files": files} for id, files in results.items()]})
     if not all(file.is_good for files in results.values() for file in files):
         raise typer.Exit(ExitCode.ERROR)
 
@@ -57,23 +58,16 @@ def pull(
 def _print(folder: Path, files: Sequence[Pulled]) -> None:
     good = [file for file in files if file.is_good]
     size = sum(file.bytes for file in good)
-    print(f"{folder}  {len(good)} file{'s' * (len(good) != 1)}, {_amount(size)}, verified")
+    amount = f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
+    print(f"{folder}  {len(good)} file{'s' * (len(good) != 1)}, {amount}, verified")
     for file in files:
         if not file.is_good:
             narrate(f"rlx: {folder / file.path}: {_WORDS[file.outcome]}")
 
 
-def _amount(size: int) -> str:
-    return f"{size / 1e6:.1f} MB" if size < 1e9 else f"{size / 1e9:.2f} GB"
-
-
-def _document(run_id: str, folder: Path, files: Sequence[Pulled]) -> Mapping[str, Any]:
-    return {"run_id": run_id, "folder": str(folder.absolute()), "files": files}
-
-
 @contextmanager
 def _progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar where a person watches, nothing elsewhere."""
+    """Show a progress bar on a terminal, nothing elsewhere."""
     if not sys.stderr.isatty() or is_quiet():
         yield lambda done, total: None
         return

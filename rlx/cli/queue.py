@@ -13,7 +13,7 @@ from rlx.cli.frame.output import console, narrate, patience, print_json
 def queue(
     hosts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[HOST]...", help="Default: every host with runs of yours.", autocompletion=HOSTS),
+        typer.Argument(metavar="[HOST]...", help="Default: every host that has runs of yours.", autocompletion=HOSTS),
     ] = None,
     host: Annotated[str | None, typer.Option(metavar=HOST_LIST, help="The same.", autocompletion=HOSTS)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -34,6 +34,6 @@ def queue(
         print_json({"hosts": [queue_document(host) for host in found]})
         return
     if not found:
-        narrate("no host with runs yet; rlx queue HOST asks any other")
+        narrate("no host has runs yet; rlx queue HOST queries any host")
         return
     console().print(queue_tables(found, console().width))

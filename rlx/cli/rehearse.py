@@ -25,7 +25,8 @@ def rehearse(
     arm: Annotated[str | None, typer.Option(help="The arm to rehearse. Default: the control.")] = None,
     sets: SetOption = None,
     engine: Annotated[
-        str | None, typer.Option(help="What generates: vllm (its CPU build), or cpu (rlx's own). Default: as there is.")
+        str | None,
+        typer.Option(help="What generates: vllm (its CPU build), or cpu (rlx's own). Default: what is installed."),
     ] = None,
     timeout: Annotated[str, typer.Option(help="Give up after this long (90s, 10m).")] = "15m",
     keep: Annotated[bool, typer.Option("--keep", help="Keep the run's folder even if everything passed.")] = False,
@@ -53,9 +54,9 @@ def text_lines(done: Done) -> Iterator[str]:
     made, result = done.rehearsal, done.result
     recipe = made.resolved.recipe
     outcome = "passed" if result.passed else "FAILED"
-    yield f"{recipe.name}, arm {made.resolved.arm}: the rehearsal {outcome} in {done.seconds:.0f} s"
-    yield f"  prompts a step and an update divided by {made.factor}; {made.model.shown}; answers by {made.engine.shown}"
-    yield "what it showed"
+    yield f"{recipe.name}, arm {made.resolved.arm}: the smoke test {outcome} in {done.seconds:.0f} s"
+    yield f"  batch sizes divided by {made.factor}; {made.model.shown}; answers by {made.engine.shown}"
+    yield "checks"
     yield from _lines([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
     for finding in result.findings:
         yield f"{finding.severity} {finding.id} {finding.message}"
@@ -64,7 +65,7 @@ def text_lines(done: Done) -> Iterator[str]:
     rows = [(change.key, _short(change.recipe), _short(change.rehearsed), change.why) for change in made.changes]
     yield from _lines(rows, ("key", "recipe", "rehearsed", "why"))
     if made.untold:
-        yield "what was not rehearsed"
+        yield "not covered"
         yield from _lines([(untold.what, untold.why) for untold in made.untold])
     if done.folder:
         yield f"kept: {done.folder}"

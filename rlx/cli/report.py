@@ -24,7 +24,10 @@ def report(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="The page to write; report.html, and none with --bundle alone."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The page to write. Default: report.html, or no page with --bundle alone.",
         ),
     ] = None,
     bundle: Annotated[

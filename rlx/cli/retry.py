@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 def retry(
     names: NamedRunsArgument,
     from_checkpoint: Annotated[
-        bool, typer.Option("--from-checkpoint", help="Go on from the last whole checkpoint. Default: begin anew.")
+        bool, typer.Option("--from-checkpoint", help="Continue from the last complete checkpoint. Default: begin anew.")
     ] = False,
     secret_file: SecretFileOption = None,
     follow: FollowOption = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask where a name means several runs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask if a name means several runs.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of run ids.")] = False,
 ) -> None:
     """Retry a run that failed, was stopped or was lost.
@@ -53,7 +53,7 @@ def retry(
 
 
 def _ask_about_several(refs: Sequence[RunRef], yes: bool) -> None:
-    """Raises UsageError where nobody can be asked."""
+    """Ask if a name means several runs. Raise UsageError if there is no terminal."""
     if len(refs) < 2 or yes:
         return
     ids = ", ".join(ref.run_id for ref in refs)
@@ -65,7 +65,7 @@ def _ask_about_several(refs: Sequence[RunRef], yes: bool) -> None:
 def _begin_all(
     index: Index, sights: Sequence[Snapshot], from_checkpoint: bool, secrets: Mapping[str, str]
 ) -> tuple[list[Retried], list[RlxError]]:
-    """One that cannot be retried keeps no other from it."""
+    """Retry each run; return those begun and the errors of the others."""
     from rlx.api.retrying import retry_one
 
     done: list[Retried] = []
@@ -92,7 +92,7 @@ def _tell(done: Sequence[Retried], as_json: bool) -> None:
 
 
 def _joined(failures: Sequence[RlxError]) -> RlxError:
-    """One error for all runs that could not be retried, with the exit code of the worst."""
+    """Return one error for all runs that could not be retried, with the exit code of the worst."""
     worst = max(failures, key=lambda failure: failure.exit_code)
     return RlxError("\n".join(failure.message for failure in failures), worst.hint, worst.exit_code)
 

@@ -11,7 +11,7 @@ from rlx.cli.frame.output import patience, print_json, print_text
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.removing import Removed
+    pass
 
 
 def rm(
@@ -38,16 +38,14 @@ def rm(
         else:
             print_text("\n".join(f"{ref.run_id} is back" for ref in refs))
         return
+    from rlx.model import to_jsonable
+
     with patience():
         removed = remove(names, reason=reason, force=force)
     if as_json:
-        print_json({"removed": [{**_document(each), "here_only": each.here_only or None} for each in removed]})
+        print_json(
+            {"removed": [{**to_jsonable(each.tombstone), "here_only": each.here_only or None} for each in removed]}
+        )
         return
     for each in removed:
-        print_text(each.tombstone.sentence + (f"; here only: {each.here_only}" if each.here_only else ""))
-
-
-def _document(removed: Removed) -> dict[str, object]:
-    from rlx.model import to_jsonable
-
-    return dict(to_jsonable(removed.tombstone))
+        print_text(each.tombstone.sentence + (f"; only on this machine: {each.here_only}" if each.here_only else ""))

@@ -37,19 +37,20 @@ _Host = Annotated[
     ),
 ]
 _Where = Annotated[
-    str | None, typer.Option(metavar="KEY=VALUE,...", help="Only such runs, of all there are: arm=aqn,tag=keep.")
+    str | None,
+    typer.Option(metavar="KEY=VALUE,...", help="Only runs with these values, of all runs: arm=aqn,tag=keep."),
 ]
 _WATCH_SECONDS = 2.0
 
 
 def status(
     names: _Runs = None,
-    everything: Annotated[bool, typer.Option("--all", "-a", help="Every run there is.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="All runs.")] = False,
     host: _Host = None,
     where: _Where = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Refresh until all of them have ended.")] = False,
     grid: Annotated[
-        bool, typer.Option("--grid/--no-grid", help="Several arms with several seeds as a grid, where there is room.")
+        bool, typer.Option("--grid/--no-grid", help="Show several arms with several seeds as a grid, if there is room.")
     ] = True,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also ids, folders, devices, findings.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
@@ -61,7 +62,7 @@ def status(
     unaffected.
     """
     from rlx.api.status import StatusWatch
-    from rlx.cli.text.run_text import row_document
+    from rlx.cli.text.run_document import row_document
     from rlx.runs.status.forecast import sweeps
 
     with patience():

@@ -34,11 +34,11 @@ def stop(
     from rlx.runs.importing.log_source import is_adopted
 
     if bool(names) == everything:
-        raise UsageError("stop what?", "name runs (rlx status shows them), or say --all")
+        raise UsageError("stop what?", "name runs (rlx status shows them), or add --all")
     index = open_index()
     refs = with_workers(index, names) if names else not_ended(index)
     if not refs:
-        narrate("no run is left to stop")
+        narrate("no run to stop")
         return
     if everything and not yes:
         _confirm(refs)
@@ -60,12 +60,12 @@ def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
         reasons.setdefault(failure.message, []).append(run_id)
     worst = max(failures.values(), key=lambda failure: failure.exit_code)
     lines = [f"NOT stopped: {', '.join(ids)}: {reason}" for reason, ids in reasons.items()]
-    return RlxError("\n".join(lines), worst.hint or "type the same stop again", worst.exit_code)
+    return RlxError("\n".join(lines), worst.hint or "repeat the same command", worst.exit_code)
 
 
 def _confirm(refs: Sequence[RunRef]) -> None:
     if not sys.stdin.isatty():
-        raise RlxError(f"--all would stop {len(refs)} runs", "say -y if that is meant")
+        raise RlxError(f"--all would stop {len(refs)} runs", "-y stops them")
     typer.confirm(f"Stop {', '.join(ref.run_id for ref in refs)}?", abort=True, err=True)
 
 
@@ -79,7 +79,7 @@ def _outcome(before: Snapshot, result: Stopped) -> str:
 
 
 def _strays(pids: tuple[int, ...]) -> str:
-    return f"; WITHOUT A MARK, but writing to its files: {_numbers(pids)}, which rlx does not end" if pids else ""
+    return f"; OUTSIDE THE RUN, but writing to its files: {_numbers(pids)}; rlx does not end them" if pids else ""
 
 
 def _numbers(pids: tuple[int, ...]) -> str:
@@ -89,4 +89,6 @@ def _numbers(pids: tuple[int, ...]) -> str:
 def _zombies(count: int) -> str:
     if not count:
         return ""
-    return f"; zombies that its container keeps until it restarts: {count}, since its first process reaps nothing"
+    return (
+        f"; zombies that its container keeps until it restarts: {count}, since its first process does not collect them"
+    )

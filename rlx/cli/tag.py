@@ -22,8 +22,10 @@ def tag(
             metavar="[WORD]...", help="Tags: letters, digits, _, . and -. Default: show them.", autocompletion=TAGS
         ),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the tags off instead.")] = False,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A note in place of the last; '' for none.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the tags instead.")] = False,
+    note: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="A note that replaces the last one; '' removes it.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Tag runs, or attach a note.

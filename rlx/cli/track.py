@@ -22,9 +22,9 @@ def track(
     log: Annotated[
         str, typer.Argument(metavar="HOST[:CONTAINER]:LOG", help="Console log of the run, as on a3:/tmp/x.log.")
     ],
-    name: Annotated[str, typer.Option(help="What to call the run.")],
+    name: Annotated[str, typer.Option(help="Name of the run.")],
     arm: Annotated[str | None, typer.Option(help="Which arm it is. Default: main, or the recipe's only one.")] = None,
-    recipe: Annotated[str | None, typer.Option(help="Recipe of the run, with what it must show.")] = None,
+    recipe: Annotated[str | None, typer.Option(help="Recipe of the run, with its expectations.")] = None,
     seed: Annotated[int | None, typer.Option(help="Its seed. Default: the recipe's, else 1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of the run id.")] = False,
 ) -> None:

@@ -11,7 +11,7 @@ from rlx.cli.frame.output import print_json, print_text
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlx.api.validating import ArmsFinding, Validated
+    from rlx.api.validating import Validated
 
 
 def validate(
@@ -41,16 +41,12 @@ def validate(
 
 
 def _row(validated: Validated, strict: bool) -> dict[str, Any]:
-    """One recipe as `--json` shows it."""
-    findings = [_finding(found) for found in validated.findings]
-    row = {"path": validated.path, "name": validated.name, "arms": validated.arms, "findings": findings}
-    return {**row, "valid": validated.is_valid(strict)}
-
-
-def _finding(found: ArmsFinding) -> dict[str, Any]:
+    """Return one recipe as the JSON shows it."""
     from rlx.model import to_jsonable
 
-    return {**to_jsonable(found.finding), "arms": found.arms}
+    findings = [{**to_jsonable(found.finding), "arms": found.arms} for found in validated.findings]
+    row = {"path": validated.path, "name": validated.name, "arms": validated.arms, "findings": findings}
+    return {**row, "valid": validated.is_valid(strict)}
 
 
 def _print(row: dict[str, Any]) -> None:

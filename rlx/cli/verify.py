@@ -11,7 +11,9 @@ import typer
 
 from rlx import __version__
 from rlx.cli.frame.output import patience, print_json, print_text
+from rlx.cli.frame.streams import shortened
 from rlx.errors import ExitCode
+from rlx.evidence.verdict import counted
 from rlx.model.verdict_rules import RULES
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def verify(
     """
     from rlx.api.bundle_judging import judge_bundle
 
-    with patience("judging again …"):
+    with patience("verifying …"):
         judged = judge_bundle(bundle)
     if as_json:
         print_json(judged_document(judged))
@@ -45,23 +47,18 @@ def verify(
 
 
 def judged_lines(judged: JudgedBundle) -> Iterator[str]:
-    """What it is, what follows from it, and whether it claims that."""
-    yield f"{judged.path}: {_counted(judged)}, {judged.files} files"
-    yield f"  written by rlx {judged.written_by}, judged by rlx {__version__}; sha256 {judged.sha256}"
-    if judged.rules != RULES:
-        yield f"  by rules {judged.rules}, as it was then; rules {RULES} are those of now"
+    """Yield the outcome, then what the evidence supports, and at the end what is in the bundle."""
+    yield from _outcome_lines(judged)
+    yield from _objection_lines(judged)
     if judged.computed is not None:
         yield ""
         yield from _computed_lines(judged.computed)
     yield ""
-    yield from _outcome_lines(judged)
-    yield from _objection_lines(judged)
-    for line in judged.on_trust:
-        yield f"not shown by any file in it, and taken from its list: {line}"
+    yield from _contents_lines(judged)
 
 
 def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
-    """The outcome for `--json`. `computed`: verdicts, comparison and left-out runs as this rlx computes them."""
+    """Return the outcome for `--json`. `computed`: verdicts, comparison and excluded runs as this rlx computes them."""
     return {
         "bundle": str(judged.path),
         "sha256": judged.sha256,
@@ -77,17 +74,6 @@ def judged_document(judged: JudgedBundle) -> Mapping[str, Any]:
         "on_trust": judged.on_trust,
         "computed": judged.computed,
     }
-
-
-def _counted(judged: JudgedBundle) -> str:
-    """`2 runs of gsm8k, and 3 beside them`."""
-    ids = {run["run_id"] for run in (judged.computed or {}).get("runs", ())}
-    heads = [run for run in judged.runs if not run.node]
-    own = [run for run in heads if run.run_id in ids or not ids]
-    beside = f", and {len(heads) - len(own)} beside them" if len(heads) > len(own) else ""
-    return (
-        f"{len(own)} run{'s' * (len(own) != 1)} of {', '.join(sorted({run.name for run in own})) or 'nothing'}{beside}"
-    )
 
 
 def _computed_lines(computed: Claims) -> Iterator[str]:
@@ -109,20 +95,20 @@ def _computed_lines(computed: Claims) -> Iterator[str]:
 
 def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:
     if judged.agrees:
-        yield "agrees: every verdict, value and sentence that it claims follows from the evidence in it"
+        yield "agrees: every verdict, value and sentence in this bundle follows from the evidence in it"
     if judged.differences:
-        yield f"does not agree, in {len(judged.differences)} places:"
+        yield f"does not agree, in {counted(len(judged.differences), 'place')}:"
         yield from _difference_lines(judged.differences)
     if judged.ruled_otherwise:
         yield (
-            f"otherwise in {len(judged.ruled_otherwise)} places by checks that answer otherwise since rules "
-            f"{judged.rules}; whether it was judged so then, rlx {judged.written_by} can say:"
+            f"different in {counted(len(judged.ruled_otherwise), 'place')}, by checks that changed since rules "
+            f"{judged.rules}; rlx {judged.written_by} can tell whether they held at the time:"
         )
         yield from _difference_lines(judged.ruled_otherwise)
     if judged.worded_otherwise:
         yield (
-            f"worded otherwise in {len(judged.worded_otherwise)} places, as two versions of rlx may do: "
-            f"{_versions(judged)}. Whether these are its words, that version can say:"
+            f"worded differently in {counted(len(judged.worded_otherwise), 'place')}, as two versions of rlx may do: "
+            f"{_versions(judged)}. That version can tell whether these are its words:"
         )
         yield from _difference_lines(judged.worded_otherwise)
     elif judged.differences and judged.of_another_version:
@@ -131,12 +117,13 @@ def _outcome_lines(judged: JudgedBundle) -> Iterator[str]:
 
 def _versions(judged: JudgedBundle) -> str:
     return (
-        f"it names rlx {judged.written_by} with rules {judged.rules}, and this is rlx {__version__} with rules {RULES}"
+        f"it was written by rlx {judged.written_by} with rules {judged.rules}, this is rlx {__version__} with rules "
+        f"{RULES}"
     )
 
 
 def _objection_lines(judged: JudgedBundle) -> Iterator[str]:
-    """Show what newer rules add: it does not contradict that the bundle was judged as it claims."""
+    """Yield what newer rules add, which does not contradict that the bundle was judged by its own rules."""
     for each in judged.objections[:_MOST_SHOWN]:
         verdict = f" ({each.verdict})" if each.verdict else ""
         yield f"rules {RULES} would add: {each.id} {each.run_id or 'the comparison'}{verdict}: {each.message}"
@@ -155,4 +142,23 @@ def _difference_lines(found: Sequence[Difference]) -> Iterator[str]:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else "nothing" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return shortened(text, _LONGEST)
+
+
+def _contents_lines(judged: JudgedBundle) -> Iterator[str]:
+    yield f"{judged.path}: {_counted_runs(judged)}, {counted(judged.files, 'file')}"
+    yield f"  written by rlx {judged.written_by}, verified by rlx {__version__}; sha256 {judged.sha256}"
+    if judged.rules != RULES:
+        yield f"  judged by rules {judged.rules}, those of its time; the current rules are {RULES}"
+    for line in judged.on_trust:
+        yield f"  shown by no file in it, taken from its list: {line}"
+
+
+def _counted_runs(judged: JudgedBundle) -> str:
+    """`2 runs of gsm8k, and 3 other runs`."""
+    ids = {run["run_id"] for run in (judged.computed or {}).get("runs", ())}
+    heads = [run for run in judged.runs if not run.node]
+    compared = [run for run in heads if run.run_id in ids or not ids]
+    others = f", and {counted(len(heads) - len(compared), 'other run')}" if len(heads) > len(compared) else ""
+    names = ", ".join(sorted({run.name for run in compared})) or "nothing"
+    return f"{counted(len(compared), 'run')} of {names}{others}"

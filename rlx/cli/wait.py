@@ -8,7 +8,7 @@ import typer
 
 from rlx.cli.frame.options import RunsArgument, parse_age
 from rlx.cli.frame.output import narrate, print_json, print_text
-from rlx.cli.frame.run_progress import each_of, hint_at_diagnosis, sign_of_life
+from rlx.cli.frame.run_progress import each_of, hint_at_diagnosis, progress_ticker
 from rlx.errors import ExitCode, RlxError
 
 
@@ -28,14 +28,14 @@ def wait(
     from rlx.api.notifying import notified
     from rlx.api.waiting import outcome
     from rlx.api.waiting import wait as wait_for
-    from rlx.cli.text.run_text import row_document
+    from rlx.cli.text.run_document import row_document
 
     timeout_s = parse_age(timeout) if timeout else None
     try:
-        with notified(narrate) as notifier, sign_of_life() as alive:
+        with notified(narrate) as notifier, progress_ticker() as alive:
             rows = wait_for(names or None, timeout_s=timeout_s, tell=narrate, seen=each_of(alive, notifier.see))
     except KeyboardInterrupt:
-        narrate("\nno longer waiting; the runs go on. Again: rlx wait · state: rlx status · end: rlx stop RUN")
+        narrate("\nno longer waiting; the runs continue. Again: rlx wait · state: rlx status · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     except RlxError as error:
         if as_json or error.exit_code is not ExitCode.NOT_FINISHED:

@@ -21,7 +21,7 @@ def waive(
     ],
     because: Annotated[str, typer.Option(metavar="TEXT", help="The reason, which every output shows.")] = "",
     by: Annotated[str, typer.Option(metavar="NAME", help="Who accepts it. Default: user and machine.")] = "",
-    undo: Annotated[bool, typer.Option("--undo", help="Take the waivers back.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Remove the waivers.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of lines.")] = False,
 ) -> None:
     """Accept a finding of a finished run, with a reason and a name.
@@ -37,7 +37,7 @@ def waive(
     ids = [word for word in words if _ID.fullmatch(word)]
     runs = [name for word in words if word not in ids for name in word.split(",")]
     if not runs:
-        raise UsageError("waive it of which run?", "rlx waive RUN RLX705 --because TEXT")
+        raise UsageError("waive it for which run?", "rlx waive RUN RLX705 --because TEXT")
     if undo and (because or by):
         raise UsageError("--undo takes no other option", "rlx waive RUN RLX705 --undo")
     with patience():

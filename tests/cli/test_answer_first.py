@@ -6,9 +6,12 @@ import io
 import re
 
 import pytest
+from rich.console import Console
 
 from rlx.cli.frame.streams import laid_out, wrapped
+from rlx.cli.text.table_text import fitted
 from rlx.runs.duration import age
+from rlx.table import Column, Table
 from tests.cli.support import rlx
 from tests.cli.terminal import on_terminal
 from tests.conftest import CASES, REPOSITORY
@@ -40,7 +43,7 @@ def test_the_plan_says_first_how_many_runs_and_steps_and_findings() -> None:
 
 def test_the_plan_says_what_the_fullest_device_takes() -> None:
     first = rlx("plan", NPU_RECIPE).stdout.partition("\n")[0]
-    used = re.fullmatch(r"3 runs · 116 steps each · up to (\d+) of 61 GiB a device · 5 notes", first)
+    used = re.fullmatch(r"3 runs · 116 steps each · up to (\d+) of 61 GiB per device · 5 notes", first)
     assert used and 40 < int(used[1]) < 61
 
 
@@ -113,3 +116,36 @@ def test_a_long_line_goes_on_indented_and_a_long_word_stays_whole() -> None:
     assert wrapped("  one two three", 10) == "  one two\n    three"
     assert wrapped(f"a {'x' * 20} b", 10) == f"a\n  {'x' * 20}\n  b"
     assert wrapped("short", 10) == "short"
+
+
+RUNS = ("tiny-cpu-baseline-s1", "tiny-cpu-aqn-s1", "tiny-cpu-aqn-s2")
+
+
+@pytest.mark.parametrize("columns", [80, 100])
+def test_three_arms_are_compared_within_the_terminal(columns: int) -> None:
+    """Arms and differences are parted where they do not fit side by side; no name or number is cut."""
+    place_runs(CASES / "six-runs")
+    whole = rlx("compare", *RUNS).stdout
+    seen = on_terminal("compare", *RUNS, columns=columns)
+    assert max(map(len, seen.lines)) <= columns
+    (heading,) = [line for line in whole.splitlines() if line.split()[:1] == ["step"]]
+    parts = [line for line in seen.lines if line.split()[:1] == ["step"]]
+    assert (len(parts) > 1) is (len(heading) > columns)
+    assert " ".join(" ".join(part.split()[1:]) for part in parts) == " ".join(heading.split()[1:])
+    numbers = {word for line in whole.splitlines() if re.match(r"\s+20 ", line) for word in line.split()[1:]}
+    assert numbers <= {word for line in seen.lines if re.match(r"\s+20 ", line) for word in line.split()[1:]}
+
+
+def test_a_bundle_says_first_whether_it_agrees() -> None:
+    first, *others = rlx("verify", str(REPOSITORY / "docs/example-ab/difference.tar.gz")).stdout.splitlines()
+    assert first.startswith("agrees: ")
+    (contents,) = [number for number, line in enumerate(others) if "difference.tar.gz: " in line]
+    assert contents > others.index("")
+
+
+def test_a_table_without_room_becomes_lists() -> None:
+    path = f"/{'long/' * 30}root"
+    table = Table([Column("setting", ["root"]), Column("value", [path], flows=True), Column("from", ["x"], rank=1)])
+    file = io.StringIO()
+    Console(file=file, width=60).print(fitted(table, 60), crop=False)
+    assert [line.strip() for line in file.getvalue().splitlines()] == ["root", "value:", path, "from: x"]

@@ -1,4 +1,4 @@
-"""An experiment is registered by its first launch, runs in blocks, and says what is missing, added and failed."""
+"""An experiment is registered by its first launch, runs in blocks, and lists what is missing, added and failed."""
 
 from __future__ import annotations
 

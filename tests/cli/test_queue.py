@@ -17,7 +17,7 @@ from rlx.errors import ExitCode, UsageError
 from rlx.hosts import local_site
 from rlx.model import LaunchPlan, RunState
 from rlx.runs import RunRef
-from rlx.runs.duration import duration
+from rlx.runs.duration import duration, time_zone
 from rlx.runs.status.forecast import TimeEstimate
 from rlx.runs.status.host_queue import Holder, HostQueue, Waiter
 from tests.cli.support import rlx
@@ -150,7 +150,9 @@ def test_what_is_known_of_the_start_is_said_and_no_more() -> None:
         assert lines[0] == "a3" and lines[-1] == "a4: no answer after 20 s"
         assert max(map(len, lines)) <= width
         text = " ".join(" ".join(lines).split())
-        assert [text.count(words) for words in ("about", "not before", "unknown", "nobody")] == [2, 1, 2, 1]
+        assert [text.count(words) for words in ("about", "not before", "unknown", "–")] == [2, 1, 2, 1]
+        assert text.count(f"ENDS ({time_zone()})") == text.count(f"STARTS ({time_zone()})") == 1
+        assert text.count(time_zone()) == 2, "the zone is in headings only"
         assert "npu 0-7" in text and "any 4 npu" in text
         assert text.count(f" ada {duration(2 * HOUR)} ") == 5, "how long goes by the host's clock"
     assert queue_document(queue)["waiting"][1].start.seconds is None

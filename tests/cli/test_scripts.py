@@ -146,7 +146,7 @@ def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None
     shown = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--accept-lines")
     text = rlx(*shown).stdout
     assert "  pkill -f no-such-program-anywhere\n" in text and 'bash "$RLX_RUN_DIR"/script/run_grpo.sh' in text
-    assert "not promised" in text
+    assert "not known before the log" in text
     plan = tmp_path / "plan.json"
     plan.write_text(rlx(*shown, "--json").stdout, encoding="utf-8")
     assert "RLX031" in rlx("launch", "--plan", str(plan), code=2).stderr

@@ -403,7 +403,7 @@ def test_experiments_of_the_like_are_named_there_too(elsewhere: Callable[[], Pat
     (other,) = judged(bundle)["computed"]["comparison"]["others"]
     assert other["name"] == "tried-before"
     said = rlx("judge", str(bundle)).stdout
-    assert re.search(r"^evidence\.tar\.gz: 2 runs of gsm8k, .*\b1\b", said)
+    assert re.search(r"^evidence\.tar\.gz: 2 runs of gsm8k, .*\b1\b", said, re.M)
     assert re.search(r"^  tried-before: 1 run of fast, ", said, re.M)
 
 

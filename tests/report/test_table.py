@@ -133,7 +133,7 @@ def test_marks_go_below_before_a_column_goes_and_rank_0_stays() -> None:
 
 def test_headings_and_cells_of_a_terminal_are_no_markup() -> None:
     text = printed(Table([Column("[red]a[/red]", ["[bold]b"])], "[dim]c", more=2), 40)
-    assert text.split("\n")[:4] == ["[dim]c      ", "[red]a[/red]", "[bold]b     ", "and 2 more"]
+    assert text.split("\n")[:4] == ["[dim]c", "[red]a[/red]", "[bold]b     ", "and 2 more"]
 
 
 def test_lines_are_as_wide_as_they_are() -> None:

@@ -87,7 +87,11 @@ def test_an_invalid_verdict_is_explained_before_its_log(wording: SnapshotAsserti
     (ref,) = start(noisy(toy_plan(STEPS)))
     ended(ref)
     shown = rlx("diagnose", ref.run_id, code=14).stdout.splitlines()
-    assert "finished" in shown[0] and shown[1].startswith("  RLX601 invalid: ") and shown[2].startswith("    fix     ")
+    assert (
+        "finished" in shown[0]
+        and shown[1].startswith("  error RLX601 invalid: ")
+        and shown[2].startswith("    fix     ")
+    )
     assert [settled(line, {ref.run_id: "run"}) for line in shown] == wording
     marked = rlx("diagnose", ref.run_id, "--md", code=14).stdout.splitlines()
     assert marked[2].startswith("- **RLX601 invalid: ") and marked[3].startswith("  - fix: ")

@@ -188,9 +188,9 @@ def test_a_daemon_that_cleared_its_environment_is_told_and_not_ended() -> None:
         log = RunPaths(ref.run_dir).log
         reader = subprocess.Popen(["tail", "-f", log], cwd=log.parent, stdout=subprocess.DEVNULL)
         done = run_rlx(["stop", "--grace", "1", ref.run_id])
-        _, words, pids = done.stdout.decode().partition("left; WITHOUT A MARK, but writing to its files: ")
+        _, words, pids = done.stdout.decode().partition("left; OUTSIDE THE RUN, but writing to its files: ")
         # Its sleep may be there, too.
-        told = pids.partition(",")[0].split()
+        told = pids.partition(";")[0].split()
         assert words and str(bare) in told and str(reader.pid) not in told
         assert is_running(bare) and reader.poll() is None
         reader.kill()

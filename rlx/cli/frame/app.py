@@ -130,21 +130,17 @@ def _no_command() -> None:
 
 
 def _typed(arguments: Sequence[str]) -> Sequence[str]:
-    """The arguments, or while a shell completes a word those before it: it waits, and only one command is asked for."""
+    """Return the arguments; while a shell completes a word, only the command before it, since the shell waits."""
     if "_RLX_COMPLETE" not in os.environ:
         return arguments
     words = os.environ.get("COMP_WORDS", os.environ.get("_TYPER_COMPLETE_ARGS", "")).split()[1:]
     return [word for typed in words if (word := expanded([typed])[0]) in COMMANDS][:1]
 
 
-def _run_command(words: Sequence[str]) -> None:
-    """Run the command that the words name; it ends with SystemExit, or raises what went wrong."""
-    typer.main.get_command(command_line(words))(args=expanded(words))
-
-
 def _exit_code() -> int | str | None:
     try:
-        _run_command(sys.argv[1:])
+        words = sys.argv[1:]
+        typer.main.get_command(command_line(words))(args=expanded(words))
     except SystemExit as ending:
         # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
         return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else _ended(ending)
@@ -209,5 +205,5 @@ def _report_bug(error: Exception) -> ExitCode:
 
 
 def shown_arguments(arguments: Sequence[str]) -> str:
-    """The command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
+    """Return the command line without the values of variables, which may be secrets: `--set env.TOKEN=…`."""
     return mask(" ".join(_VARIABLE.sub(r"\1…", argument) for argument in arguments))

@@ -27,15 +27,15 @@ AllowUnverified = Annotated[
     bool,
     typer.Option(
         "--allow-unverified",
-        help="Exit 0 although runs are unverified, where nothing else forbids it. The output has the word either way.",
+        help="Exit 0 even if runs are unverified, unless something else prevents it. The output says so either way.",
     ),
 ]
 Systems = Annotated[
     bool,
     typer.Option(
         "--systems",
-        help="Compare whole systems, such as two models: every difference is listed, none credited, and the evaluation "
-        "must be equal.",
+        help="Compare whole systems, such as two models: every difference is listed, none is "
+        "credited, and the evaluation must be equal.",
     ),
 ]
 Seeds = Annotated[
@@ -45,7 +45,7 @@ Seeds = Annotated[
 
 
 def split_metrics(given: Sequence[str] | None) -> tuple[str | None, tuple[str, ...]]:
-    """The metric to compare, and the patterns of those to draw. Raises UsageError for two to compare."""
+    """Return the metric to compare, and the patterns of those to draw. Raise UsageError for two to compare."""
     from rlx.evidence.metrics import is_pattern
 
     names = [each for each in given or () if not is_pattern(each)]
@@ -57,9 +57,9 @@ def split_metrics(given: Sequence[str] | None) -> tuple[str | None, tuple[str, .
 
 
 def reportable_exit(found: Compared | Uncompared, allow_unverified: bool) -> typer.Exit:
-    """The end of the command; where it is unverified runs alone that forbid 0, stderr names the option."""
+    """Return the exit; if only unverified runs prevent exit code 0, name the option that accepts them."""
     code = found.outcome(allow_unverified=allow_unverified)
     if code is not ExitCode.OK and found.outcome(allow_unverified=True) is ExitCode.OK:
         why = "runs are unverified, or the control collapsed"
-        narrate(f"exit code {code:d}: {why}, and nothing else forbids to report; --allow-unverified: 0")
+        narrate(f"exit code {code:d}: {why}, and nothing else prevents reporting; with --allow-unverified it is 0")
     return typer.Exit(code)

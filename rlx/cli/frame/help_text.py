@@ -24,14 +24,14 @@ _BOLD, _CYAN, _PLAIN = "\x1b[1m", "\x1b[36m", "\x1b[0m"
 
 
 class Help:
-    """Goes before a class of Typer's: adds examples and colour to its help."""
+    """Mixin for classes of Typer that adds aliases, examples and colour to the help."""
 
     def get_help(self, ctx: Any) -> str:
         text: str = super().get_help(ctx)  # type: ignore[misc]
         return _coloured(text) if shows_colour(sys.stdout) else text
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Show the command's other names, the examples as they are typed, then what the command says at its end."""
+        """Write the other names of the command, its examples as they are typed, and its epilog."""
         if aliases := ctx.parent and aliases_of(_words(ctx)):
             with formatter.section("Aliases"):
                 formatter.write_text(", ".join(aliases))
@@ -42,15 +42,15 @@ class Help:
 
 
 class Command(Help, TyperCommand):
-    """A command that does something."""
+    """A command that is no group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Read the arguments, of which lists can be written in several ways."""
+        """Parse the arguments, after lists are spelled out as Typer expects them."""
         return super().parse_args(ctx, spelled_out(args, self.params))
 
 
 class CommandGroup(Help, TyperGroup):
-    """Lists its commands: those of `rlx` in their groups, those of `rlx data` and the like in one."""
+    """Lists its commands: those of `rlx` in their groups, those of groups such as `rlx data` in one list."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command, also by an alias. Raise a usage error for an unknown one, with harmless suggestions."""
@@ -63,7 +63,7 @@ class CommandGroup(Help, TyperGroup):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        """Offer the commands that begin so, and a name by which one is known elsewhere once it has begun."""
+        """Offer the commands that begin with the word, and aliases once one letter is typed."""
         offered = super().shell_complete(ctx, incomplete)
         aliases = ALIASES.get(_words(ctx), {}) if incomplete else {}
         begun = {alias: meant.split()[0] for alias, meant in aliases.items() if alias.startswith(incomplete)}
@@ -83,7 +83,7 @@ class CommandGroup(Help, TyperGroup):
 
 
 def _words(ctx: Any) -> str:
-    """The words that name a command, without the program: `data gsm8k`."""
+    """Return the words that name a command, without the program: `data gsm8k`."""
     return f"{_words(ctx.parent)} {ctx.info_name}".strip() if ctx.parent else ""
 
 

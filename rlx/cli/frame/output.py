@@ -1,4 +1,4 @@
-"""Print for commands: the answer on stdout, the narration on stderr, one JSON object for `--json`."""
+"""Print for commands: the answer on stdout, progress messages on stderr, one JSON object for `--json`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _answered = False
 
 
 def be_quiet() -> None:
-    """Stop narration from now on (`rlx --quiet`). Answers and errors are no narration."""
+    """Suppress progress messages from now on (`rlx --quiet`), but no answers and errors."""
     global _quiet
     _quiet = True
 
@@ -39,7 +39,7 @@ def is_quiet() -> bool:
 
 
 def narrate(text: str) -> None:
-    """A line for the person at the terminal; never part of the answer."""
+    """Print a progress message or a hint on stderr; it is never part of the answer."""
     from rlx.terminal_text import printable
 
     if not _quiet:
@@ -49,7 +49,7 @@ def narrate(text: str) -> None:
 
 @contextmanager
 def patience(doing: str = "waiting for the hosts …") -> Iterator[None]:
-    """Tell a person at a terminal what takes so long, if it takes over two seconds."""
+    """Say on a terminal what is being done, if it takes over two seconds."""
     if not sys.stderr.isatty():
         yield
         return
@@ -65,7 +65,7 @@ def patience(doing: str = "waiting for the hosts …") -> Iterator[None]:
 
 
 def patiently(values: Iterator[T], doing: str) -> Iterator[T]:
-    """Pass the values on, with patience until the first has come."""
+    """Yield the values, with `patience` until the first has come."""
     with patience(doing):
         first = list(islice(values, 1))
     yield from first
@@ -73,23 +73,26 @@ def patiently(values: Iterator[T], doing: str) -> Iterator[T]:
 
 
 def print_text(text: str, *, wraps: bool = True) -> None:
-    """A part of the answer, which may quote what hosts and logs say; not wrapped where lines are to be copied whole."""
+    """Print a part of the answer, made printable since it may quote hosts and logs.
+
+    Without `wraps`, long lines stay whole, so that they can be copied.
+    """
     from rlx.terminal_text import printable
 
     print(laid_out(printable(text), sys.stdout, wraps=wraps))
 
 
 def print_json(answer: Mapping[str, Any], *, verbatim: bool = False) -> None:
-    """The answer as one JSON object on stdout. Keys are only ever added, so scripts may rely on them.
+    """Print the answer as one JSON object. Keys are only ever added, so scripts may rely on them.
 
-    Secrets in it are masked, but in a `verbatim` answer, whose files are to be launched as they are.
+    Secrets are masked, except in a `verbatim` answer, whose files are launched as they are.
     """
     global _answered
     _answered = True
     document = {"schema_version": JSON_SCHEMA_VERSION, **to_jsonable(answer)}
     document = document if verbatim else masked(document)
     text = json.dumps(document, indent=2, ensure_ascii=not writes_utf8(), allow_nan=False)
-    # JSON allows these characters, but a terminal obeys the first ones and no stream takes the last.
+    # JSON allows these characters, but terminals interpret the first ones and streams refuse the last.
     sys.stdout.write(
         re.sub(
             "[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
@@ -101,26 +104,26 @@ def print_json(answer: Mapping[str, Any], *, verbatim: bool = False) -> None:
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
-    """Tell whether a command line asks for `--json`; behind `--` it is a name like others."""
+    """Tell whether a command line has `--json`; after `--` it would be a name."""
     return "--json" in takewhile(lambda argument: argument != "--", arguments)
 
 
 def print_json_error(message: str, hint: str, code: ExitCode) -> None:
-    """The answer of a command that failed, so that stdout holds one JSON object in every case.
+    """Print the error of a command as JSON, so that stdout holds one JSON object in every case.
 
-    Not where the answer is there already: then only a drawing behind it failed.
+    Print nothing if the answer was printed before: then only a drawing after it failed.
     """
     if not _answered:
         with suppress(OSError):
             print_json({"error": message, "hint": hint, "exit": int(code)})
 
 
-# A pipe has no width: what reads it wants each row on one line.
+# Into a pipe each row is one line.
 _PIPE_WIDTH = 400
 
 
 def console() -> Console:
-    """Rich console on stdout: honours NO_COLOR, plain and unwrapped when piped."""
+    """Return a rich console on stdout that honours NO_COLOR; into a pipe it is plain and does not wrap."""
     from rich.console import Console
     from rich.segment import Segment
     from rich.theme import Theme
@@ -129,7 +132,10 @@ def console() -> Console:
     from rlx.terminal_text import printable
 
     class SafeConsole(Console):
-        """Escape sequences are those of rich, never of a text in a cell."""
+        """Writes only the escape sequences of rich, never those of a text in a cell, and cuts no long word."""
+
+        def print(self, *objects: Any, crop: bool = False, **options: Any) -> None:
+            super().print(*objects, crop=crop, **options)
 
         def render(self, *arguments: Any, **options: Any) -> Iterable[Segment]:
             for part in super().render(*arguments, **options):

@@ -1,4 +1,4 @@
-"""Following a launch: one line for what changed, until every run has ended."""
+"""Progress of runs on stderr: a line per change, a sign that waiting goes on, and what to type next."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _MOST_NAMED = 4
 
 
 def follow_runs(refs: Sequence[RunRef]) -> None:
-    """Narrate these runs on stderr until they have ended. Ctrl-C detaches and ends nothing.
+    """Print the progress of these runs until they have ended. Ctrl-C detaches and ends nothing.
 
-    Exits with the code of `rlx wait` unless every run finished and nothing contradicts it.
+    Exit with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
     from rlx.api.notifying import notified
     from rlx.api.selection import open_index
     from rlx.api.waiting import outcome, until_ended
 
     try:
-        with notified(narrate) as notifier, sign_of_life() as alive:
+        with notified(narrate) as notifier, progress_ticker() as alive:
             rows = until_ended(open_index(), refs, narrate, each_of(_narrator(), alive, notifier.see))
     except KeyboardInterrupt:
-        narrate("\ndetached; the runs go on. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
+        narrate("\ndetached; the runs continue. Again: rlx status -w · logs: rlx logs -f · end: rlx stop RUN")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
     hint_at_diagnosis(rows)
     if code := outcome(rows):
@@ -57,10 +57,10 @@ def _narrator() -> Callable[[Sequence[Snapshot]], None]:
 
 
 def changes(before: Snapshot | None, row: Snapshot) -> list[str]:
-    """Word what is new about a run since the last look: a new state, new steps with their validations, the verdict."""
+    """Return what changed of a run between two queries: its state, new steps with their values, its verdict."""
     lines = []
     state = row.state
-    # That a host does not answer is told once for all its runs, elsewhere.
+    # That a host does not answer is printed elsewhere, once for all its runs.
     if state is not RunState.UNREACHABLE and (before is None or before.state is not state):
         queued = state is RunState.QUEUED
         lines.append(_line(row, f"queued, {row.observation.detail}" if queued else state.value))
@@ -68,7 +68,7 @@ def changes(before: Snapshot | None, row: Snapshot) -> list[str]:
     if state.is_terminal and (before is None or not before.state.is_terminal):
         # The steps come first, the end last.
         lines = [*lines[1:], lines[0], _line(row, row.verdict.sentence)]
-        lines += [_line(row, f"{finding.id} {finding.message}") for finding in row.verdict.findings]
+        lines += [_line(row, f"{finding.severity} {finding.id} {finding.message}") for finding in row.verdict.findings]
     return lines
 
 
@@ -98,35 +98,38 @@ def _line(row: Snapshot, text: str) -> str:
     return f"{row.ref.arm:<10} {text}"
 
 
-def each_of(*hearers: Callable[[Sequence[Snapshot]], None]) -> Callable[[Sequence[Snapshot]], None]:
-    """Let several hear of each look."""
+def each_of(*receivers: Callable[[Sequence[Snapshot]], None]) -> Callable[[Sequence[Snapshot]], None]:
+    """Return a function that passes the rows of each query to all of these."""
 
-    def hear(rows: Sequence[Snapshot]) -> None:
-        for hearer in hearers:
-            hearer(rows)
+    def receive(rows: Sequence[Snapshot]) -> None:
+        for receiver in receivers:
+            receiver(rows)
 
-    return hear
+    return receive
 
 
 @contextmanager
-def sign_of_life() -> Iterator[Callable[[Sequence[Snapshot]], None]]:
-    """Give what is to hear of each look: it moves a line on a terminal, and prints a rare one elsewhere."""
+def progress_ticker() -> Iterator[Callable[[Sequence[Snapshot]], None]]:
+    """Yield a function for the rows of each query: it updates a line on a terminal, and prints one rarely elsewhere.
+
+    Training frameworks are silent for a minute at a time.
+    """
     from rich.console import Console
 
     if sys.stderr.isatty() and not is_quiet():
         with Console(stderr=True, highlight=False).status("") as spinner:
             yield lambda rows: spinner.update(" · ".join(_waiting(rows)), spinner_style="dim")
         return
-    spoke = time.monotonic()
+    printed = time.monotonic()
 
-    def speak(rows: Sequence[Snapshot]) -> None:
-        nonlocal spoke
-        if time.monotonic() - spoke > _QUIET_SECONDS:
-            spoke = time.monotonic()
+    def print_rarely(rows: Sequence[Snapshot]) -> None:
+        nonlocal printed
+        if time.monotonic() - printed > _QUIET_SECONDS:
+            printed = time.monotonic()
             for line in _waiting(rows):
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")
 
-    yield speak
+    yield print_rarely
 
 
 def _waiting(rows: Sequence[Snapshot]) -> list[str]:
@@ -149,9 +152,7 @@ def _waiting_line(row: Snapshot) -> str:
 
 
 def hint_at_diagnosis(rows: Sequence[Snapshot]) -> None:
-    """One line on stderr, if a run of these failed, was lost or stands still."""
-    from rlx.model import RunState
-
+    """Print how to diagnose runs that failed, were lost or hang."""
     unwell = {RunState.FAILED, RunState.LOST, RunState.STALLED}
     names = [row.ref.run_id for row in rows if row.state in unwell]
     if names:

@@ -18,14 +18,9 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
     Without a terminal it stays missing. Raises UsageError for a file that cannot be read.
     """
-    given = {**os.environ, **(_read(_home_expanded(secret_file)) if secret_file else {})}
+    given = {**os.environ, **(_read(secret_file) if secret_file else {})}
     missing = [name for name in dict.fromkeys(wanted) if not given.get(name)]
     return given | (_asked(missing) if sys.stdin.isatty() else {})
-
-
-def _home_expanded(name: str) -> Path:
-    # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
-    return Path(os.path.expanduser(name))  # noqa: PTH111
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
@@ -38,7 +33,9 @@ def _asked(names: Iterable[str]) -> dict[str, str]:
         return {}
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read(name: str) -> dict[str, str]:
+    # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
+    path = Path(os.path.expanduser(name))  # noqa: PTH111
     try:
         text = os.fsdecode(read_bytes(path, _MOST_BYTES))
     except OSError as error:

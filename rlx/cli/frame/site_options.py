@@ -1,4 +1,4 @@
-"""Read --host, --container and --devices for every command that has them, and find the site they name."""
+"""The options --host, --container and --devices, and the site that they name."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ContainerOption = Annotated[
     str | None, typer.Option("--container", help="Running container on that host; empty: the host itself.")
 ]
 ImageOption = Annotated[
-    str | None, typer.Option("--image", help="Image on that host, of which rlx makes a container for the runs.")
+    str | None, typer.Option("--image", help="Image on that host, from which rlx makes a container for the runs.")
 ]
 SpreadOption = Annotated[
     bool, typer.Option("--spread", help="Distribute runs across hosts, each seed with all its arms on one.")
@@ -55,7 +55,7 @@ Where = tuple["str | None", "str | Image | None", "str | None"]
 
 
 def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
-    """Raise UsageError for --spread and --nodes that contradict each other, or name no hosts."""
+    """Raise UsageError if --spread and --nodes are given together, or without several hosts."""
     if spread and nodes:
         raise UsageError(
             "--spread and --nodes exclude each other",
@@ -63,7 +63,7 @@ def check_hosts(host: str | None, *, spread: bool, nodes: bool) -> None:
         )
     option = "--spread" if spread else "--nodes"
     if (spread or nodes) and "," not in (host or ""):
-        raise UsageError(f"{option} is about several hosts", f"name them: --host A,B {option}")
+        raise UsageError(f"{option} needs several hosts", f"name them: --host A,B {option}")
 
 
 def chosen_where(
@@ -76,11 +76,11 @@ def chosen_where(
     nodes: bool,
     before: Callable[[], None] | None,
 ) -> Where:
-    """The words that say where a launch goes, once the containers of images on those hosts are there.
+    """Return where a launch goes, after containers were made from images on those hosts.
 
-    `before` is what is done before one is made; without it none is, and nobody is asked.
+    `before` is called before a container is made; without it none is made, and no host is queried.
 
-    Raises UsageError for words that contradict each other, HostError.
+    Raise UsageError for options that contradict each other, and HostError.
     """
     check_hosts(host, spread=spread, nodes=nodes)
     return host, _container_for(host, container, image, before, not spread), devices
@@ -100,7 +100,7 @@ def _container_for(
 
 
 def container_name(container: str | Image | None) -> str | None:
-    """Name the container, also one that is made of an image; no host of several makes it in a job."""
+    """Return the name of the container, also of one that is made from an image; not for containers of jobs."""
     from rlx.hosts import made_name
     from rlx.model import Image
 
@@ -109,11 +109,11 @@ def container_name(container: str | Image | None) -> str | None:
 
 def narrate_made(made: MadeContainer) -> None:
     if made.is_new:
-        narrate(f"rlx: {made.host}: made the container {made.name} of {made.image} ({made.image_id[:19]})")
+        narrate(f"rlx: {made.host}: made the container {made.name} from {made.image} ({made.image_id[:19]})")
 
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
-    """Find the site that the options mean, looking at a container on its host. Raises UsageError or HostError."""
+    """Find the site that the options name, and locate a container on its host. Raise UsageError or HostError."""
     from rlx.api.target import named_target
 
     target = named_target(host, container, devices)
@@ -122,7 +122,7 @@ def chosen_target(host: str | None, container: str | None, devices: str | None =
 
 
 def located(site: Site) -> Site:
-    """The site with its container found. Tells warnings. Raises HostError."""
+    """Return the site with its container located. Print warnings. Raise HostError."""
     if site.container is None:
         return site
     from rlx.hosts import locate

@@ -1,4 +1,4 @@
-"""The standard streams of a command line: what to do where one is missing, or its reader goes away."""
+"""The standard streams of a command: missing or closed ones, and the layout of text for a terminal."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from typing import NoReturn, TextIO
 
 from rlx.errors import ExitCode
 
-_SEVERITY = re.compile(r"^(\s*(?:rlx: )?)(error|warning)(?=:| RLX\d)", re.MULTILINE)
+_SEVERITY = re.compile(r"(^\s*(?:rlx: )?|  )(error|warning)(?=:| RLX\d)", re.MULTILINE)
+"""Where the word for the severity of a finding begins a line, or follows two spaces."""
 _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m"}
+_STYLES = {"error": "red", "warning": "yellow"}
 _PLAIN = "\x1b[0m"
 _HANGING = 2
 _USUAL = 80
 
 
 def open_missing_streams() -> None:
-    """Open closed standard streams to nowhere (`>&-`): else the next opened file, the index, would be stdout."""
+    """Open closed standard streams (`>&-`) as /dev/null: else the next opened file, the index, would be stdout."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -32,9 +34,9 @@ def open_missing_streams() -> None:
 
 
 def write_anything() -> None:
-    """Let stdout take every character: one that its encoding lacks is written as its number.
+    """Make stdout accept every character; one that its encoding lacks is written as its number.
 
-    Names of files may hold any bytes, and logs any letters.
+    File names may hold any bytes, and logs any letters.
     """
     if sys.stdout.errors == "strict" or not writes_utf8():
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -45,9 +47,9 @@ def writes_utf8() -> bool:
 
 
 def end(code: int | str | None, last_words: str = "") -> NoReturn:
-    """End with this code, once all is written, at last `last_words`.
+    """Write `last_words` and everything before, then exit with `code`.
 
-    Where the reader is gone and nothing else was wrong, the code is OUTPUT_CLOSED.
+    If the reader of stdout is gone and nothing else was wrong, the code is OUTPUT_CLOSED.
     """
     try:
         sys.stdout.write(last_words)
@@ -67,19 +69,19 @@ def not_written(error: OSError) -> str:
 
 
 def is_full(error: OSError) -> bool:
-    """Recognise a lack of space for the output, which is no bug of rlx."""
+    """Tell whether there was no space for the output, which is no bug in rlx."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def mute() -> None:
-    """Send stdout to nowhere: at its end, Python would write what is left once again, and complain."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    """Redirect stdout to /dev/null, since Python would write what is left at exit and report the error again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
 
 
 def laid_out(text: str, stream: TextIO, *, wraps: bool = True) -> str:
-    """Return the text as this stream shows it, unchanged where it is no terminal: a script wants each line whole."""
+    """Return the text as this stream shows it: on a terminal wrapped and coloured, elsewhere unchanged."""
     if not stream.isatty():
         return text
     if wraps:
@@ -89,7 +91,7 @@ def laid_out(text: str, stream: TextIO, *, wraps: bool = True) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """Break a line between words; what goes on is indented by two more. A word that is too long stays whole."""
+    """Break a line between words; its further lines are indented by two more. A word that is too long stays whole."""
     if len(line) <= width:
         return line
     margin = " " * (len(line) - len(line.lstrip(" ")))
@@ -104,6 +106,21 @@ def wrapped(line: str, width: int) -> str:
         replace_whitespace=False,
     )
     return "\n".join(lines)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return at most `most` characters of a text, cut between words, with `…` at the cut."""
+    if len(text) <= most:
+        return text
+    cut = text[: most - 2]
+    words = cut.rpartition(" ")[0]
+    # A single long word, such as a path, is cut anywhere.
+    return f"{words} …" if 2 * len(words) > most else f"{cut}…"
+
+
+def severity_styles(text: str) -> list[tuple[str, int, int]]:
+    """Return the colour of each word for a severity in a text, with its start and end."""
+    return [(_STYLES[found[2]], *found.span(2)) for found in _SEVERITY.finditer(text)]
 
 
 def _columns(stream: TextIO) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rlx.cli.frame.output import console, print_text
-from rlx.cli.text.table_text import table_lines
+from rlx.cli.text.table_text import fits, parts_within, table_lines
 from rlx.compare.claim import claim
 from rlx.compare.config_diff import RECIPE, ConfigDifference
 from rlx.compare.findings import brief
@@ -27,11 +29,11 @@ if TYPE_CHECKING:
     from rlx.evidence import Verdict
 
 _MOST_ANSWERS = 3
-"""More treatments have their differences in their own sections only."""
+"""With more treatments, differences are in their own sections only."""
 
 
 def print_terminal(comparison: Comparison) -> None:
-    """First the answer, then the table.
+    """Print the answer, then the table, then what supports them.
 
     Excluded numbers are marked in words, and struck through as well where the terminal has styles.
     """
@@ -42,14 +44,31 @@ def print_terminal(comparison: Comparison) -> None:
     print()
     out = console()
     out.print(Text(comparison.metric, "bold"), soft_wrap=True)
-    for row in table_lines(values_by_step(comparison), indent=2):
-        out.print(row, soft_wrap=True)
+    for number, table in enumerate(_tables(comparison, out.width - 2)):
+        for row in (*([Text()] if number else []), *table_lines(table, indent=2)):
+            out.print(row, soft_wrap=True)
     for line in lines(comparison):
         print_text(line if line.startswith(" ") else f"\n{line}")
 
 
+def _tables(comparison: Comparison, width: int) -> Iterator[Table]:
+    """Yield the values by step as one table; on a terminal that is too narrow, arms and differences separately."""
+    table = values_by_step(comparison)
+    if not sys.stdout.isatty() or fits(table, width, below=False):
+        yield table
+        return
+    steps, *columns = table.columns
+    arms = len(comparison.arms)
+    yield from parts_within(Table([steps, *columns[:arms]]), width)
+    with_values = [number for number, row in enumerate(table.rows) if any(cell.text for cell in row[arms + 1 :])]
+    differences = [
+        replace(column, cells=[column.cells[number] for number in with_values]) for column in (steps, *columns[arms:])
+    ]
+    yield from parts_within(Table(differences), width)
+
+
 def markdown_text(comparison: Comparison) -> str:
-    """A table and a list, ready for a pull request."""
+    """Return a table and a list, ready for a pull request."""
     answer, items = _items(answer_lines(comparison)), _items(lines(comparison))
     title = f"**{prose(' '.join(comparison.metric.split()))}**"
     return printable(f"{answer.lstrip()}\n{title}\n\n{to_markdown(values_by_step(comparison))}{items}\n")
@@ -64,12 +83,12 @@ def _bullet(line: str) -> str:
 
 
 def csv_text(comparison: Comparison) -> str:
-    """One line a step: values as the log has them, and the verdicts in columns of their own."""
+    """Return one line per step: values as the log has them, and the verdicts in their own columns."""
     return to_csv(exact_values(comparison))
 
 
 def answer_lines(comparison: Comparison) -> Iterator[str]:
-    """What may be quoted: the claim, as far as there is one, and then the registered answer.
+    """Yield what may be quoted: the claim, if there is one, and the registered answer.
 
     Without a registered question, each treatment's difference, or why it has none.
     """
@@ -86,7 +105,7 @@ def _answers_itself(comparison: Comparison) -> bool:
 
 
 def lines(comparison: Comparison) -> Iterator[str]:
-    """All that stands behind the answer."""
+    """Yield what supports the answer."""
     for arm in comparison.arms:
         yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
     for contrast in comparison.contrasts:
@@ -109,13 +128,13 @@ def lines(comparison: Comparison) -> Iterator[str]:
 
 
 def registered_words(comparison: Comparison) -> Iterator[str]:
-    """What the registered experiment of these runs answers; nothing where they are of none."""
+    """Yield the answer of the registered experiment of these runs, if they are of one."""
     if comparison.registered:
         yield from registered_lines(comparison.registered)
 
 
 def left_out_lines(comparison: Comparison) -> Iterator[str]:
-    """Name the runs of the experiment that are not in here, and experiments of the like; nothing without any."""
+    """Yield which runs of the experiment are excluded, and related experiments, if there are any."""
     if comparison.left_out:
         yield left_out_sentence(comparison.left_out)
         yield from (f"  {line}" for line in left_out_groups(comparison.left_out))
@@ -128,7 +147,7 @@ def _run_lines(run: ComparedRun) -> Iterator[str]:
 
 
 def _seed_lines(arm: ComparedArm) -> Iterator[str]:
-    """A line a run, then their verdicts; one that several runs share is said once."""
+    """Yield a line per run, then their verdicts; one that several runs share is printed once."""
     yield f"{arm.label}: {len(arm.runs)} runs"
     shared: dict[Verdict, list[int]] = defaultdict(list)
     for run in arm.runs:
@@ -144,7 +163,7 @@ def _verdict_lines(verdict: Verdict, whose: str = "") -> Iterator[str]:
 
 
 def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]:
-    """Errors and warnings with their fixes, and what was waived; of what was said already, the fix alone, and once."""
+    """Yield errors and warnings with their fixes, and what was waived; of those in `said` only the fix, once."""
     alone: set[str] = set()
     for finding in findings:
         if finding.severity is Severity.NOTE and not finding.waived:
@@ -172,33 +191,31 @@ def _declared(contrast: Contrast) -> str:
 
 
 def values_by_step(comparison: Comparison) -> Table:
-    """Return what to read: the mean of each arm, and what each treatment differs by."""
-    return table_of_rows(_header(comparison), list(_rows(comparison)), right=True)
+    """Return what to read: the mean of each arm, and the difference of each treatment.
+
+    An arm has its verdict in the heading, unless it is `valid`, so that it is read before the numbers.
+    """
+    headings = ["step", *(_title(arm, "mean ± sd") for arm in comparison.arms), *_difference_titles(comparison)]
+    return table_of_rows(headings, list(_rows(comparison)), right=True)
 
 
 def exact_values(comparison: Comparison) -> Table:
-    """Return what to compute with: numbers as the log has them, and the verdicts in columns of their own."""
+    """Return what to compute with: numbers as the log has them, and the verdicts in their own columns."""
     return table_of_rows(_exact_header(comparison), list(_exact_rows(comparison)), right=True)
 
 
-def _header(comparison: Comparison) -> list[str]:
-    """Each arm with its verdict unless that is `valid`: the word must be seen before the number."""
-    return ["step", *(_title(arm, "mean ± sd") for arm in comparison.arms), *_difference_titles(comparison)]
-
-
 def _exact_header(comparison: Comparison) -> list[str]:
-    """The columns of numbers, then for each arm, run and difference one of its verdict."""
-    columns = [name for arm in comparison.arms for name in (_title(arm, "mean"), *_spread_titles(arm))]
+    """Return the columns of numbers, then a verdict column for each arm, run and difference."""
+    columns = []
+    for arm in comparison.arms:
+        columns.append(_title(arm, "mean"))
+        # Beside the mean of several runs their standard deviation, and each run.
+        columns += [f"{arm.label} sd", *(run.label for run in arm.runs)] if len(arm.runs) > 1 else []
     return ["step", *columns, *_difference_titles(comparison), *(f"{name} verdict" for name, _ in _words(comparison))]
 
 
-def _spread_titles(arm: ComparedArm) -> list[str]:
-    """Title what an arm of several runs has beside its mean: their standard deviation, and each run."""
-    return [f"{arm.label} sd", *(run.label for run in arm.runs)] if len(arm.runs) > 1 else []
-
-
 def _difference_titles(comparison: Comparison) -> list[str]:
-    """`aqn - baseline (points)`; with the word of a difference whose cells are not marked with it."""
+    """Return `aqn - baseline (points)`, with the verdict of a difference whose cells are not marked with it."""
     unit = "points" if comparison.is_share else ""
     words = zip(comparison.difference_words(), comparison.difference_exclusions(), strict=True)
     notes = [", ".join(filter(None, (unit, "" if exclusion else word))) for word, exclusion in words]
@@ -210,7 +227,7 @@ def _difference_names(comparison: Comparison) -> list[str]:
 
 
 def _words(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """The verdict of each arm, of each run of an arm of several, and of each difference."""
+    """Yield the verdict of each arm, of each run where an arm has several, and of each difference."""
     for arm in comparison.arms:
         yield arm.label, arm.word
         if len(arm.runs) > 1:
@@ -219,7 +236,7 @@ def _words(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _title(arm: ComparedArm, value: str) -> str:
-    """`aqn`, `aqn (invalid)`; of several runs what their value is: `aqn (mean of 3)`, `aqn (mean of 3, 1 invalid)`."""
+    """Return `aqn`, `aqn (invalid)`; for several runs `aqn (mean of 3)`, `aqn (mean of 3, 1 invalid)`."""
     words = Counter(run.word for run in arm.runs if run.word)
     if len(arm.runs) == 1:
         return " ".join([arm.label, *(f"({word})" for word in words)])
@@ -245,7 +262,7 @@ def _rows(comparison: Comparison) -> Iterator[list[Cell]]:
 
 
 def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | None) -> str:
-    """`0.7058`, of several runs `0.7058 ± 0.0102`, or how many of them have a value."""
+    """Return `0.7058`, for several runs `0.7058 ± 0.0102`, or how many of them have a value."""
     number = ("{:.4f}" if comparison.is_share else "{:.6g}").format
     if value is None:
         have = sum(step in run.series for run in arm.runs)
@@ -255,7 +272,7 @@ def _shown(comparison: Comparison, arm: ComparedArm, step: int, value: float | N
 
 
 def _exact_rows(comparison: Comparison) -> Iterator[list[str]]:
-    """Numbers as the log has them, then the verdicts: a cell with both would be no number."""
+    """Yield numbers as the log has them, then the verdicts, since a cell with both would be no number."""
     verdicts = [word or VerdictStatus.VALID.value for _, word in _words(comparison)]
     for row in comparison.steps:
         numbers = [
@@ -268,7 +285,7 @@ def _exact_rows(comparison: Comparison) -> Iterator[list[str]]:
 
 
 def _exact_numbers(arm: ComparedArm, step: int, value: float | None) -> list[str]:
-    """The mean of the arm; where it has several runs their standard deviation and the value of each, too."""
+    """Return the mean of the arm; if it has several runs, also their standard deviation and each value."""
     together = [_exact(value), _exact(arm.spread.get(step))]
     return [*together, *(_exact(run.series.get(step)) for run in arm.runs)] if len(arm.runs) > 1 else together[:1]
 
@@ -282,7 +299,7 @@ def _cell(arm: ComparedArm, text: str) -> Cell:
 
 
 def _differences(comparison: Comparison, values: Sequence[float | None], exact: bool) -> Iterator[Cell]:
-    """Treatment minus control, in points where the values are shares."""
+    """Yield treatment minus control, in points if the values are shares."""
     shown = "{:+.10g}" if exact else ("{:+.1f}" if comparison.is_share else "{:+.4g}")
     factor = 100 if comparison.is_share else 1
     control, *others = values
@@ -292,16 +309,16 @@ def _differences(comparison: Comparison, values: Sequence[float | None], exact: 
 
 
 def _changes(comparison: Comparison, texts: Sequence[str]) -> Iterator[Cell]:
-    """A change in speed for each treatment, excluded where either arm is; how it was evaluated says nothing of it."""
+    """Yield the change in speed of each treatment, excluded where either arm is; evaluation does not affect it."""
     for arm, text in zip(comparison.treatments, texts, strict=True):
         yield Cell(text, exclusion=arm.exclusion or comparison.control.exclusion)
 
 
 def pace_rows(arms: Sequence[ComparedArm]) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(name, a text for each arm, the change of each treatment against the control), without rows nobody logged.
+    """Yield a name, a text per arm, and the change of each treatment from the control, for each value in a log.
 
-    An arm of several runs has their mean. A change is stated from three blocks on. The load of the hosts stands
-    beside the times: who has one run an arm sees what else they may tell of.
+    An arm of several runs has their mean. A change needs at least three blocks. The load of the hosts is included,
+    since it may explain different times where an arm has one run.
     """
     control, *treatments = arms
     in_blocks = [blocks(control, arm) for arm in treatments]
@@ -316,7 +333,7 @@ def pace_rows(arms: Sequence[ComparedArm]) -> Iterator[tuple[str, list[str], lis
 
 
 def _load(arm: ComparedArm) -> str:
-    """`0.4 to 2.1 of 16`: what the hosts of its runs were busy with before them, of how many processors."""
+    """Return `0.4 to 2.1 of 16`: the load of the hosts before the runs, and their number of processors."""
     known = [run.load for run in arm.runs if run.load is not None]
     if not known:
         return ""
@@ -331,7 +348,7 @@ def _mean(arm: ComparedArm, value_of: _Value) -> float | None:
 
 
 def _change(pairs: Sequence[tuple[ComparedRun, ComparedRun]], value_of: _Value) -> str:
-    """`+57 % (-12 to +180)`, with the 95 % interval; "" where nothing may be said."""
+    """Return `+57 % (-12 to +180)`, with the 95 % interval; "" if there are too few blocks."""
     found = speed_change([(value_of(control), value_of(treatment)) for control, treatment in pairs])
     if found is None:
         return ""
@@ -339,7 +356,6 @@ def _change(pairs: Sequence[tuple[ComparedRun, ComparedRun]], value_of: _Value) 
 
 
 def _duration(seconds: float) -> str:
-    """`43 s`, `12 min`, `5 h 07 min`."""
     minutes = round(seconds / 60)
     if seconds < 100:
         return f"{seconds:.0f} s"

@@ -1,12 +1,12 @@
-"""A diagnosis for a person, and as JSON."""
+"""A diagnosis as text, as Markdown for an issue, and as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from rlx.cli.frame.streams import shortened
 from rlx.evidence.charges.training_signal import NOT_FINITE
 from rlx.markdown import block, code, prose
 from rlx.model import Finding, RunState, Severity
@@ -16,15 +16,14 @@ if TYPE_CHECKING:
     from rlx.evidence.diagnosis import Diagnosis, Hit
     from rlx.runs.judging.diagnose_runs import Diagnosed
 
-_WIDTH = 110
-LINE_CHARACTERS = 300
-LAST_LINES = 8
-# What is shown as the cause for want of a better one.
+_LINE_CHARACTERS = 300
+_LAST_LINES = 8
+# What is shown if no primary cause was found, with a remark.
 UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
 
 
 def text_lines(found: Diagnosed) -> Iterator[str]:
-    """One paragraph: what it is about, what goes before the cause, the cause, what followed, and what else there is."""
+    """Yield the title, findings before the cause, the cause, what followed, other findings and the last lines."""
     diagnosis = found.diagnosis
     before, after = parted_findings(found)
     yield title_of(found)
@@ -42,22 +41,22 @@ def text_lines(found: Diagnosed) -> Iterator[str]:
         yield from _finding(finding)
     if is_unexplained(found) and diagnosis.last:
         yield "  its last lines"
-        yield from (f"    {text[:LINE_CHARACTERS]}" for text in diagnosis.last[-LAST_LINES:])
+        yield from (f"    {shortened(text, _LINE_CHARACTERS)}" for text in diagnosis.last[-_LAST_LINES:])
 
 
 def title_of(found: Diagnosed) -> str:
-    """`ID: failed (exit code 1), step 7 of 20`."""
+    """Return `ID: failed (exit code 1), step 7 of 20`."""
     row = found.row
     steps = _steps(found)
     if row is None:
         return f"{found.log}: {steps}"
     code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
-    removed = "; removed from names" if row.removed else ""
+    removed = "; hidden" if row.removed else ""
     return f"{row.ref.run_id}: {row.state.value}{code}, {steps}{removed}"
 
 
 def parted_findings(found: Diagnosed) -> tuple[Sequence[Finding], Sequence[Finding]]:
-    """The findings that go before the cause, and the others.
+    """Return the findings that go before the cause, and the others.
 
     Before it go the first finding of an invalid verdict, with the sentence that names all that weigh as much, and
     metrics that were not finite to the end or too often: the exception that ended the run may follow from them.
@@ -81,47 +80,42 @@ def _steps(found: Diagnosed) -> str:
 def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
     times = f", {hit.times} times" if hit.times > 1 else ""
     yield f"  {hit.id} {hit.name}{remark}"
-    yield f"    line {hit.line}{times}: {hit.text.strip()[:LINE_CHARACTERS]}"
+    yield f"    line {hit.line}{times}: {shortened(hit.text.strip(), _LINE_CHARACTERS)}"
     if hit.exception and hit.exception not in hit.text:
-        yield f"    raised  {hit.exception[:LINE_CHARACTERS]}"
+        yield f"    raised  {shortened(hit.exception, _LINE_CHARACTERS)}"
     if hit.at:
         yield f"    at      {hit.at}"
     for label, text in (("means   ", hit.meaning), ("fix     ", hit.fix), ("source  ", hit.source)):
-        yield from _wrapped(f"    {label}", text)
-
-
-def _wrapped(label: str, text: str) -> Iterator[str]:
-    lines = wrap(text, _WIDTH - len(label), break_long_words=False) if text else []
-    yield from (f"{label if number == 0 else ' ' * len(label)}{line}" for number, line in enumerate(lines))
+        if text:
+            yield f"    {label}{text}"
 
 
 def without_cause(found: Diagnosed) -> Iterator[str]:
-    """Say in one line what there is to say instead of a cause."""
+    """Yield one line instead of a cause."""
     if found.diagnosis.log_bytes is None:
         yield "  there is no log yet"
     elif found.diagnosis.log_bytes == 0:
-        yield "  it has metrics, but no console log" if found.evidence.metrics else "  its log is empty"
+        yield "  metrics, but no console log" if found.evidence.metrics else "  its log is empty"
     elif found.row is not None and found.row.state is RunState.STOPPED:
         yield "  it was stopped on request"
     elif is_unexplained(found):
         yield f"  {_unexplained(found)}"
     elif found.diagnosis.findings:
-        yield "  no line of its log names a failure"
+        yield "  no line of its log shows a failure"
     else:
-        yield "  nothing in its log says that it failed"
+        yield "  no failure in its log"
 
 
 def _unexplained(found: Diagnosed) -> str:
-    """Of a bare log nobody knows whether it is one."""
     if found.row is not None or found.evidence.total_steps is not None:
         return "its log does not say why it ended"
     if found.evidence.metrics:
-        return "it does not say how long the run was to be, nor of anything that ended it"
-    return "rlx knows no line of it: neither a step nor a failure; is it the console log of a run?"
+        return "it contains neither the planned number of steps nor a failure"
+    return "rlx recognises no line of it, neither a step nor a failure; is it the console log of a run?"
 
 
 def is_unexplained(found: Diagnosed) -> bool:
-    """Tell whether it ended, and its log does not say why."""
+    """Tell whether the run ended without a cause in its log."""
     ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
     total, last = found.evidence.total_steps, found.evidence.last_step
     broke_off = found.row is None and (total is None or last < total)
@@ -140,13 +134,14 @@ def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterato
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    yield f"  {finding.id} {finding.message}"
-    yield from _wrapped("    fix     ", finding.fix)
+    yield f"  {finding.severity} {finding.id} {finding.message}"
+    if finding.fix:
+        yield f"    fix     {finding.fix}"
 
 
 def as_answer(found: Diagnosed) -> Mapping[str, Any]:
-    """A run or a log as the JSON of `diagnose` shows it. Lines count from 1."""
-    from rlx.cli.text.run_text import verdict_document
+    """Return a run or a log as the JSON of `diagnose`. Lines count from 1."""
+    from rlx.cli.text.run_document import verdict_document
 
     row = found.row
     return {
@@ -177,7 +172,7 @@ def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:
 
 
 def markdown_text(found: Diagnosed) -> str:
-    """A heading and a list. What a log says stands in code, so that no word of it is a tag or a link."""
+    """Return a heading and a list. Lines of logs are code, so that nothing in them becomes a tag or a link."""
     return printable("\n".join([f"**{prose(title_of(found))}**", "", *_items(found)]))
 
 
@@ -200,7 +195,7 @@ def _items(found: Diagnosed) -> Iterator[str]:
         yield f"- {finding.id} {prose(finding.message)}"
         yield from _fix(finding)
     if is_unexplained(found) and diagnosis.last:
-        shown = [text[:LINE_CHARACTERS] for text in diagnosis.last[-LAST_LINES:]]
+        shown = [shortened(text, _LINE_CHARACTERS) for text in diagnosis.last[-_LAST_LINES:]]
         yield from ("", "Its last lines:", "", *block(shown))
 
 
@@ -232,4 +227,4 @@ def _times(hit: Hit) -> str:
 
 
 def _code(text: str) -> str:
-    return code(text.strip()[:LINE_CHARACTERS])
+    return code(shortened(text.strip(), _LINE_CHARACTERS))

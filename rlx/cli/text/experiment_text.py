@@ -1,4 +1,4 @@
-"""Registered experiments in words: what is asked, and a table of their runs."""
+"""Experiments in words: their design, their registered runs, and their power."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from rlx.cli.text.table_text import fitted, plain_table_lines
+from rlx.cli.text.table_text import fitted, paragraph, plain_table_lines
 from rlx.compare.registered_design import Claim
 from rlx.compare.registered_words import moment_text
 from rlx.model import Registration
@@ -15,7 +15,7 @@ from rlx.table import Column, Table, table_of_rows
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from rlx.api.experiments import RegisteredExperiment, Slot
+    from rlx.api.experiments import RegisteredExperiment
     from rlx.api.plans import Missing, Plans
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
     from rlx.compare.run_slots import RunSlot
@@ -25,13 +25,13 @@ _NAMED = 8
 _AT_REGISTRATION = "RLX041"
 """A note that is worth reading before the test is fixed for good."""
 _NO_SPREAD = (
-    "seeds: nobody knows how far they spread: no two finished seeds of one arm in the index have this metric, model, "
+    "seeds: their spread is unknown: no two finished seeds of one arm in the index have this metric, model, "
     "data, reward and evaluation\n  fix: --spread SD assumes one; two or three seeds of one arm measure it"
 )
 
 
 def design_lines(asked: Registration) -> Iterator[str]:
-    """What is asked, and how it will be answered, a sentence a line."""
+    """Yield the question, and how it will be answered, one sentence per line."""
     yield asked.question
     margin = f" at a margin of {asked.margin:g}" if asked.margin is not None else ""
     yield (
@@ -42,12 +42,12 @@ def design_lines(asked: Registration) -> Iterator[str]:
 
 
 def _design(asked: Registration) -> Iterator[str]:
-    yield f"{len(asked.seeds)} seeds an arm ({_span(asked.seeds)})"
+    yield f"{len(asked.seeds)} seeds per arm ({_span(asked.seeds)})"
     if asked.spare_seeds:
         yield f"spare: {_span(asked.spare_seeds)}"
     if len(asked.treatments) > 1:
         yield f"{asked.several.capitalize()} over {len(asked.treatments)} treatments"
-    yield "runs of one seed are pairs" if asked.is_paired else "unpaired"
+    yield "runs with the same seed are paired" if asked.is_paired else "unpaired"
 
 
 def _span(seeds: Sequence[int]) -> str:
@@ -62,7 +62,7 @@ def slots_text(slots: Iterable[tuple[int, str]]) -> str:
 
 
 def launch_lines(plans: Plans) -> Iterator[str]:
-    """What these runs are to answer, what they can see, and which of the registered ones are not among them."""
+    """Yield the question of these runs, their power, and which registered runs are not among them."""
     from rlx.api.plans import finding_text
 
     asked = plans.registration
@@ -76,11 +76,11 @@ def launch_lines(plans: Plans) -> Iterator[str]:
         yield from missing_lines(plans.missing)
     elif plans.left_for_later:
         later = f"not in this launch: {slots_text(plans.left_for_later)}"
-        yield f"{later}; rlx experiments {asked.name} says what is missing"
+        yield f"{later}; rlx experiments {asked.name} lists what is missing"
 
 
 def missing_lines(found: Missing) -> Iterator[str]:
-    """What is there of an experiment, what a launch leaves alone for it, and which seed stands in for which run."""
+    """Yield which registered runs exist and are not launched again, and which seed replaces which."""
     name, there = found.registration.name, found.there
     if found.completes:
         return
@@ -92,50 +92,47 @@ def missing_lines(found: Missing) -> Iterator[str]:
         yield f"nothing is missing: all {len(there)} registered runs of {name} are there, of {arms}"
     yield from filter(None, map(_standing_line, found.slots))
     if not found.launches:
-        yield from _next_steps(found.registration)
+        asked = found.registration
+        compare = f" · result: rlx compare {asked.control} {' '.join(asked.treatments)}" if asked.control else ""
+        yield f"all runs: rlx experiments {asked.name}{compare}"
+        yield "--again launches them once more; all launches are listed, and the first one of a seed counts"
 
 
 def _standing_line(slot: RunSlot) -> str:
-    """What is special about a registered run; "" where nothing is."""
+    """Return what is special about a registered run; "" if nothing is."""
     from rlx.compare.run_slots import Outcome
 
     if slot.run is not None and slot.run.outcome is Outcome.FAILED:
-        return f"{slot.arm}, seed {slot.seed}: {slot.run.run_id} keeps its place as failed: {slot.run.cause}"
+        return f"{slot.arm}, seed {slot.seed}: {slot.run.run_id} counts as failed: {slot.run.cause}"
     return f"{slot.arm}: {slot.why}" if slot.why else ""
 
 
-def _next_steps(asked: Registration) -> Iterator[str]:
-    compare = f" · result: rlx compare {asked.control} {' '.join(asked.treatments)}" if asked.control else ""
-    yield f"all runs: rlx experiments {asked.name}{compare}"
-    yield "--again launches them once more; further launches stand in the list, and the first one of a seed counts"
-
-
 def experiment_parts(found: RegisteredExperiment, width: int) -> Group:
-    """One experiment: title, what is asked, a row a seed with a column an arm, and what is to be known of its runs."""
+    """Return one experiment: how much of it has run, its design, a table of seeds and arms, and remarks on its runs."""
     from rich.console import Group
-    from rich.text import Text
 
-    asked = found.registration
-    when = f"registered {asked.registered} by {asked.by}" if asked.registered else "not registered by a launch"
-    title = Text(f"{asked.name} · experiment {asked.short} · {when}", "bold")
-    about = [Text(f"  {line}") for line in design_lines(asked)]
-    return Group(title, *about, fitted(_table(found), width), *(Text(f"  {line}") for line in _remarks(found)))
+    design = found.registration
+    slots = len(found.assigned.slots)
+    counts = [f"{slots - len(found.missing)} of {slots} registered runs exist"]
+    counts += [f"{len(found.failed)} without a valid result"] if found.failed else []
+    when = f"registered {design.registered} by {design.by}" if design.registered else "not registered by a launch"
+    title = paragraph(f"{design.name}: {', '.join(counts)}", width, "bold")
+    about = [f"experiment {design.short}, {when}", *design_lines(design)]
+    remarks = [f"  {line}" for line in _remarks(found)]
+    parts = [paragraph(f"  {line}", width) for line in about]
+    return Group(title, *parts, fitted(_table(found), width), *(paragraph(line, width) for line in remarks))
 
 
 def _table(found: RegisteredExperiment) -> Table:
     from rlx.api.experiments import REGISTERED
 
     seeds = list(dict.fromkeys(slot.seed for slot in found.slots))
-    cells = {(slot.seed, slot.arm): _cell(slot) for slot in found.slots}
+    cells = {(slot.seed, slot.arm): "; ".join(map(_run_text, slot.runs)) or "missing" for slot in found.slots}
     parts = {slot.seed: slot.part for slot in found.slots}
     arms = [arm.name for arm in found.registration.arms]
     named = [str(seed) if parts[seed] == REGISTERED else f"{seed} ({parts[seed]})" for seed in seeds]
     columns = [Column(arm, [cells.get((seed, arm), "–") for seed in seeds], flows=True) for arm in arms]
     return Table([Column("SEED", named), *columns])
-
-
-def _cell(slot: Slot) -> str:
-    return "; ".join(map(_run_text, slot.runs)) or "missing"
 
 
 def _run_text(run: Snapshot) -> str:
@@ -148,18 +145,20 @@ def _remarks(found: RegisteredExperiment) -> Iterator[str]:
     if found.missing:
         yield f"missing: {slots_text((slot.seed, slot.arm) for slot in found.missing)}"
     if found.failed:
-        yield f"without a result that counts: {_ids(found.failed)}"
+        yield f"without a valid result: {_ids(found.failed)}"
     if found.relaunched:
         yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in found.relaunched)}"
     if found.added:
         yield f"added beyond the registered seeds: {_ids(found.added)}"
     yield from (f"{note.severity} {note.id} {note.message}" for note in found.notes)
     yield from (f"{slot.arm}: {slot.why}" for slot in found.assigned.slots if slot.why)
-    yield from (f"counts for no registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over)
+    yield from (
+        f"not counted for a registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over
+    )
     runs = [run for slot in found.slots for run in slot.runs]
-    yield from (f"{run.removed.sentence}, and counts all the same" for run in runs if run.removed)
+    yield from (f"{run.removed.sentence}, and still counts" for run in runs if run.removed)
     if found.apart:
-        yield f"{len(found.apart)} other runs of {found.registration.name} are not of this experiment"
+        yield f"{len(found.apart)} other runs of {found.registration.name} do not belong to this experiment"
 
 
 def _ids(runs: Sequence[Snapshot]) -> str:
@@ -169,7 +168,7 @@ def _ids(runs: Sequence[Snapshot]) -> str:
 
 def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
     """One experiment as JSON, each run as `status` shows it."""
-    from rlx.cli.text.run_text import row_document
+    from rlx.cli.text.run_document import row_document
     from rlx.model import to_jsonable
 
     runs = [{**row_document(run), "part": slot.part} for slot in found.slots for run in slot.runs]
@@ -189,13 +188,13 @@ def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
 
 
 def _slot_document(slot: RunSlot) -> Mapping[str, Any]:
-    """What stands for a registered run, or is to be launched for it."""
+    """Return the run that counts for a registered one, or the seed to launch for it."""
     run_id = slot.run.run_id if slot.run else None
     return {"arm": slot.arm, "seed": slot.seed, "run_id": run_id, "next_seed": slot.next_seed, "why": slot.why}
 
 
 def power_text(found: RecipePower) -> str:
-    """The whole answer of `rlx power`: items, spread, a table of seeds, and sentences on effect and equivalence."""
+    """Return the answer of `rlx power`: items, spread, a table of seeds, and sentences on effect and equivalence."""
     return "\n".join(_lines(found))
 
 
@@ -208,7 +207,7 @@ def _lines(found: RecipePower) -> Iterator[str]:
         return
     yield f"seeds: {_spread_line(found.spread)}"
     if found.items and found.spread.observed is None and found.spread.sd < found.items.scatter:
-        yield "  which is less than chance moves a run, unless the seeds answer most items alike"
+        yield "  which is less than chance alone moves a run, unless the seeds agree on most items"
     yield from ["", *plain_table_lines(_seeds_table(found)), ""]
     if found.effect is not None:
         yield _needed_line(found)
@@ -216,11 +215,16 @@ def _lines(found: RecipePower) -> Iterator[str]:
 
 
 def _head(found: RecipePower) -> Iterator[str]:
-    """The design, whose it is, and what the options change of it."""
-    yield f"{found.recipe}: {_design_words(found)}"
+    """Yield the power of the registered number of seeds, or of the first; then the design."""
+    row = next((row for row in found.seeds if row.seeds == found.registered_seeds), next(iter(found.seeds), None))
+    if found.spread is None or row is None:
+        yield f"{found.recipe}: its power is unknown without the spread between seeds"
+    else:
+        yield f"{found.recipe}: with {row.seeds} seeds per arm, {_planned_words(found, row)}"
+    yield f"  {_design_words(found)}"
     if found.registered_seeds is not None:
-        yield f"  the recipe's experiment has {found.registered_seeds} seeds an arm"
-    yield from (f"  asked by option: {departure}" for departure in found.departures)
+        yield f"  the recipe's experiment has {found.registered_seeds} seeds per arm"
+    yield from (f"  set by option: {departure}" for departure in found.departures)
 
 
 def _design_words(found: RecipePower) -> str:
@@ -234,8 +238,8 @@ def _items_line(items: ItemsPower) -> str:
     moved = f"Chance alone moves one run by {items.scatter:.2g} points (standard deviation)"
     return (
         f"items: {items.items}, at {100 * items.share:.3g} % right. {moved};\n"
-        f"  two checkpoints must differ by {items.visible:.2g} points to be told apart with 80 % "
-        "power, by less where their outputs per item are kept"
+        f"  two checkpoints must differ by {items.visible:.2g} points to be distinguished with 80 % "
+        "power, by less if their outputs per item are kept"
     )
 
 
@@ -250,14 +254,14 @@ def _spread_line(spread: Spread) -> str:
 
 
 def _seeds_table(found: RecipePower) -> Table:
-    heads = ["seeds an arm", _visible_head(found), "equivalent within"]
+    heads = [
+        "seeds per arm",
+        "detected with 80 % power" if found.design.claim is Claim.SUPERIORITY else "margin with 80 % power",
+        "equivalent within",
+    ]
     heads += [f"power for {_signed(found.effect)}"] if found.effect is not None else []
     heads += ["device hours"] if any(row.device_hours is not None for row in found.seeds) else []
     return table_of_rows(heads, [[str(row.seeds), *_cells(row)] for row in found.seeds], right=True)
-
-
-def _visible_head(found: RecipePower) -> str:
-    return "seen with 80 % power" if found.design.claim is Claim.SUPERIORITY else "margin with 80 % power"
 
 
 def _cells(row: SeedsPower) -> list[str]:
@@ -273,29 +277,29 @@ def _signed(effect: float) -> str:
 def _needed_line(found: RecipePower) -> str:
     effect = f"a true difference of {_signed(found.effect)} points" if found.effect else "no true difference"
     if found.seeds_needed is None:
-        return f"{effect}: 1000 seeds an arm do not show the claim with 80 % power"
-    return f"{effect}: {found.seeds_needed} seeds an arm show the claim with 80 % power"
+        return f"{effect}: 1000 seeds per arm do not establish the claim with 80 % power"
+    return f"{effect}: {found.seeds_needed} seeds per arm establish the claim with 80 % power"
 
 
 def _equivalence_line(found: RecipePower, spread: Spread) -> str:
     row = next((each for each in found.seeds if each.seeds >= 5), found.seeds[-1])
     return (
-        f"equivalence is expensive: {row.seeds} seeds an arm show it with 80 % power only within "
+        f"equivalence is expensive: {row.seeds} seeds per arm establish it with 80 % power only within "
         f"{row.equivalent_within:.2g} points, {row.equivalent_within / spread.sd:.2g} times the spread, and only if "
-        "nothing differs at all"
+        "there is no difference at all"
     )
 
 
 def planned_power_lines(found: RecipePower) -> Iterator[str]:
-    """What a planned experiment can see, by which spread, and what it costs."""
+    """Yield the power of a planned experiment, the assumed spread and the cost."""
     if found.spread is None:
-        yield "nobody knows how far seeds spread, nor how many items there are: rlx power RECIPE --spread SD assumes it"
+        yield "the spread between seeds and the number of items are unknown; rlx power RECIPE --spread SD assumes one"
         return
     row = found.seeds[0]
-    yield f"{row.seeds} seeds an arm: {_planned_words(found, row)}"
+    yield f"{row.seeds} seeds per arm: {_planned_words(found, row)}"
     yield _planned_spread(found.spread, found.items)
     if found.items:
-        yield f"by items alone two checkpoints must differ by {found.items.visible:.2g} points to be told apart"
+        yield f"by items alone two checkpoints must differ by {found.items.visible:.2g} points to be distinguished"
     if row.device_hours is not None:
         yield f"{row.device_hours:.3g} device hours in all"
     if found.design.claim is Claim.EQUIVALENCE:
@@ -305,10 +309,10 @@ def planned_power_lines(found: RecipePower) -> Iterator[str]:
 def _planned_words(found: RecipePower, row: SeedsPower) -> str:
     claim, margin = found.design.claim, found.design.margin
     if margin is None or row.power is None:
-        return f"a true difference of {row.visible:.2g} points is seen with 80 % power"
+        return f"a true difference of {row.visible:.2g} points is detected with 80 % power"
     power = f"{row.power:.0%}".replace("%", " %")
     return (
-        f"{claim.value} at a margin of {margin:g} points is shown with {power} power where nothing differs, "
+        f"{claim.value} at a margin of {margin:g} points is established with {power} power if nothing differs, "
         f"at {row.visible:.2g} points with 80 %"
     )
 
@@ -317,8 +321,8 @@ def _planned_spread(spread: Spread, items: ItemsPower | None) -> str:
     if spread.observed is None:
         of = f" of {items.items} items" if items else ""
         return (
-            f"by an assumed spread of {spread.sd:.2g} points between seeds, as far as chance alone moves one run{of}: "
-            "no earlier seeds are here to tell; rlx power RECIPE --spread SD assumes another"
+            f"by an assumed spread of {spread.sd:.2g} points between seeds, as much as chance alone moves one run{of}: "
+            "there are no earlier seeds to measure it; rlx power RECIPE --spread SD assumes another"
         )
     runs = sum(len(arm.run_ids) for arm in spread.arms)
     of = ", ".join(f"{arm.name} {arm.arm}" for arm in spread.arms)
@@ -329,5 +333,5 @@ def _planned_spread(spread: Spread, items: ItemsPower | None) -> str:
 
 
 def power_answer(found: RecipePower) -> dict[str, Any]:
-    """The same for --json, in points and device hours."""
+    """Return the answer for --json, in points and device hours."""
     return {field.name: getattr(found, field.name) for field in fields(found)}

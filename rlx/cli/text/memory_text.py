@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def memory_lines(draft: Draft) -> Iterator[str]:
-    """GiB a device in each phase. Nothing for a run on a CPU."""
+    """Yield GiB per device in each phase; nothing for a run on a CPU."""
     if draft.plan.device_kind == "cpu":
         return
     facts = _facts(draft)
@@ -27,38 +27,38 @@ def memory_lines(draft: Draft) -> Iterator[str]:
 
 
 def memory_use(drafts: Sequence[Draft]) -> str:
-    """`up to 52 of 61 GiB a device`, for the fullest of these runs; "" on CPUs."""
+    """`up to 52 of 61 GiB per device`, for the fullest of these runs; "" on CPUs."""
     facts = [_facts(draft) for draft in drafts if draft.plan.device_kind != "cpu"]
     estimates = [one.memory for one in facts if one and one.memory]
     if not estimates:
         return "memory not estimated" if facts else ""
     sizes = [(max(phase.upper for phase in estimate.phases), estimate.capacity) for estimate in estimates]
     used, capacity = max(sizes, key=lambda size: size[0] / size[1])
-    return f"up to {used:.0f} of {capacity:.0f} GiB a device"
+    return f"up to {used:.0f} of {capacity:.0f} GiB per device"
 
 
 def _estimated(facts: Facts, result: Estimate) -> Iterator[str]:
     device = result.job.device
     assumed = f" (of {device.size:g}, assumed)" if device.assumed else ""
-    yield f"{result.job.shape.name}, {_source(facts)}; GiB a device, of {result.capacity:.1f} usable{assumed}"
+    yield f"{result.job.shape.name}, {_source(facts)}; GiB per device, of {result.capacity:.1f} usable{assumed}"
     width = max(len(phase.name) for phase in result.phases)
     yield from (_phase(phase, width) for phase in result.phases)
     yield _cache(result)
 
 
 def _earlier(runs: Sequence[EarlierMemory], result: Estimate | None) -> Iterator[str]:
-    """What earlier runs took, beside the same of the estimate."""
+    """Yield what earlier runs used, with the estimate of the same."""
     if not runs:
         return
     logged = [run for run in runs if run.allocated_gib is not None]
     if logged:
         took = _ends_text([run.allocated_gib for run in logged])
         beside = f"; estimated {span_range(result.allocated)}" if result else ""
-        yield f"{_counted(logged)} really took {took} in the processes that train{beside}"
+        yield f"{_counted(logged)} used {took} in the training processes{beside}"
     if sampled := [run for run in runs if run.sampled_gib is not None]:
         showed = _ends_text([run.sampled_gib for run in sampled])
         beside = f"; estimated {_as_shown(result)}" if result else ""
-        yield f"{_counted(sampled)}: their devices showed {showed} in use, by all processes{beside}"
+        yield f"{_counted(sampled)}: all processes on their devices used {showed}{beside}"
 
 
 def _counted(runs: Sequence[EarlierMemory]) -> str:
@@ -72,7 +72,7 @@ def _ends_text(sizes: Sequence[float | None]) -> str:
 
 
 def _as_shown(result: Estimate) -> str:
-    """The fullest phase with what the driver keeps, as the vendor's program shows it."""
+    """Return the largest phase plus what the driver keeps, as the vendor's program shows it."""
     device = result.job.device
     kept = max(0.0, device.size - device.capacity)
     lower, upper = max(phase.lower for phase in result.phases), max(phase.upper for phase in result.phases)
@@ -80,7 +80,7 @@ def _as_shown(result: Estimate) -> str:
 
 
 def memory_answer(draft: Draft) -> dict[str, Any]:
-    """The same for programs. `phases_gib` is null where nothing can be estimated, and `problem` says why."""
+    """Return the estimate for --json. `phases_gib` is null if nothing can be estimated, and `problem` says why."""
     plan = draft.plan
     if plan.device_kind == "cpu":
         return {"model": None, "source": None, "phases_gib": None, "problem": "the run is on a CPU"}
@@ -99,7 +99,7 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
 
 
 def phases_answer(result: Estimate) -> dict[str, Any]:
-    """Phase -> GiB a device: states, the range, the longest samples, and each part with both of its ends."""
+    """Phase -> GiB per device: states, the range, the longest samples, and each part with both of its ends."""
     return {
         phase.name: {
             "states": round(phase.states, 2),
@@ -126,7 +126,7 @@ def span_range(size: Span) -> str:
 
 
 def _facts(draft: Draft) -> Facts | None:
-    """Read the recipe in the plan, which is complete. None: nobody can tell the settings of its back-end."""
+    """Read the recipe in the plan, which is complete. Return None if the settings of its back-end are unknown."""
     from rlx.api.saved_plans import recipe_of
     from rlx.planning.rules.facts import facts_of
 
@@ -160,7 +160,7 @@ def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
 
 
 def _phase(phase: Phase, width: int) -> str:
-    """The range and its parts, the largest first; what the longest samples take where that is beyond the range."""
+    """Return the range and its parts, the largest first; also the longest samples if they exceed the range."""
     from rlx.planning.memory import span_text
 
     parts = sorted(phase.parts.items(), key=lambda part: -part[1].longest)

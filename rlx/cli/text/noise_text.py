@@ -1,4 +1,4 @@
-"""The noise of a recipe's arms as a table, Markdown or JSON."""
+"""Noise in words: the schedule of a recipe, and what an audit of noise code found."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _arm_answer(arm: NoisyArm) -> dict[str, Any]:
 
 
 def _survives(arm: NoisyArm, span: Span) -> dict[str, dict[str, Survival]]:
-    """By layer type and dtype; empty for a stage without noise."""
+    """Return the rest after rounding, by layer type and dtype; empty for a stage without noise."""
     kinds = arm.weights if span.sigma else ()
     return {kind: {dtype: arm.left(kind, dtype, span) for dtype in DTYPES} for kind in kinds}
 
@@ -50,7 +50,7 @@ def _survives(arm: NoisyArm, span: Span) -> dict[str, dict[str, Survival]]:
 def print_terminal(arms: Sequence[NoisyArm]) -> None:
     out = console()
     for arm, kind in _by_kind(arms):
-        out.print("\n".join(_sentences(arm, kind)), soft_wrap=True)
+        print_text("\n".join(_sentences(arm, kind)))
         out.print(fitted(_table(arm, kind), out.width))
         out.print()
 
@@ -67,15 +67,15 @@ def _by_kind(arms: Sequence[NoisyArm]) -> Iterator[tuple[NoisyArm, str]]:
 def _sentences(arm: NoisyArm, kind: str) -> Iterator[str]:
     yield f"arm {arm.name}, {kind} layers: {len(arm.noise.sigmas)} steps, {arm.noisy_steps} with noise."
     if follows := arm.noise.adaptive:
-        yield f"Sigma follows the {follows.target} that the run measures; shown is where it begins."
+        yield f"Sigma follows the {follows.target} that the run measures; the table shows its start."
     lost = arm.lost(kind)
     about = f"{arm.dtype} weights around {around(arm.weights[kind]):.3g}"
     if lost:
         steps = sum(span.steps for span in lost)
         largest = max(span.sigma for span in lost)
-        yield f"On {about} rounding takes most of it at {steps} of them (sigma {largest:.3g} and less)."
+        yield f"On {about}, rounding removes most of it in {steps} of them (sigma {largest:.3g} and less)."
     else:
-        yield f"On {about} at least half of it survives rounding at each of them."
+        yield f"On {about}, at least half of it survives rounding in each of them."
 
 
 def _table(arm: NoisyArm, kind: str) -> Table:
@@ -92,7 +92,7 @@ def _rows(arm: NoisyArm, kind: str) -> Iterator[list[str]]:
 
 
 def around(weights: Weights) -> float:
-    """The median of how large the weights are."""
+    """Return the median of the absolute weights."""
     ordered = sorted((abs(weight), count) for weight, count in weights.items())
     half = sum(weights.values()) / 2
     seen = 0
@@ -104,7 +104,7 @@ def around(weights: Weights) -> float:
 
 
 def percent(share: float) -> str:
-    """Round, but never to all or nothing where anybody would see the difference."""
+    """Round to percent, but not to 0 or 100 unless that is exact to six digits."""
     if share < 1e-6:
         return "0 %"
     text = f"{100 * share:.2g}" if share < 0.1 else f"{100 * share:.0f}"
@@ -157,19 +157,17 @@ def _resolved_answer(resolved: Resolved) -> dict[str, Any]:
 
 
 def sentence(outcome: Outcome) -> str:
-    """Say in one line what the code did to this model."""
+    """Return in one line what the code did to this model."""
     if not outcome.noisy:
         return f"its schedule gives no step a sigma above 0: 0 of {outcome.norm_layers} norm layers changed"
     if not outcome.reached:
-        return f"reaches 0 of {outcome.norm_layers} norm layers, 0 elements changed{_if_told(outcome.told)}"
+        told = outcome.told
+        given = f"; given the class of the model: {told.layers} layers, {told.elements} elements" if told else ""
+        return f"reaches 0 of {outcome.norm_layers} norm layers, 0 elements changed{given}"
     strongest = max(outcome.noisy, key=lambda call: (call.layers, call.sigma))
     classes = ", ".join(f"{number} {_short(name)}" for name, number in strongest.classes.items())
     reached = f"{strongest.layers} layers ({classes}), {strongest.elements} elements"
     return f"reaches {reached}; the model has {outcome.norm_layers} norm layers of {outcome.norm_elements} elements"
-
-
-def _if_told(told: HookCall | None) -> str:
-    return f"; told of the class that is there: {told.layers} layers, {told.elements} elements" if told else ""
 
 
 def _short(name: str) -> str:
@@ -208,19 +206,20 @@ def _reading_lines(reading: Reading) -> Iterator[str]:
 
 def _engine_line(hook: NoiseHook, engine: EngineSource) -> str:
     norms = "; ".join(" < ".join(map(_short, each.bases)) for each in engine.norms) or "not found"
-    verdict = "a class that is named" if engine.matches else "none of the named classes"
+    verdict = "one of the named classes" if engine.matches else "none of the named classes"
     end = f": {verdict}" if hook.names and engine.norms else ""
     return f"  {engine.source.package} {engine.source.version}: norms of its Qwen2 are {norms}{end}"
 
 
 def print_runs(runs: Runs) -> None:
     out = console()
-    fence = "without network or sight of other processes" if runs.fenced else "with this machine's network in reach"
-    out.print(f"\nrun, {fence}:", soft_wrap=True)
+    fence = "without network and other processes" if runs.fenced else "with access to this machine's network"
+    print_text(f"\nrun, {fence}:")
     for outcome in runs.outcomes:
-        out.print(f"  {outcome.engine} {outcome.version}: {sentence(outcome)}", soft_wrap=True)
-        for line in _constant_lines(outcome):
-            out.print(line, soft_wrap=True)
+        print_text(f"  {outcome.engine} {outcome.version}: {sentence(outcome)}")
+        for step, total, sigma in outcome.constant_calls:
+            call = f"a call with the constants step {step} of {total} and one sigma in the list"
+            print_text(f"    {call} gets sigma {sigma:.3g}")
     for outcome in runs.outcomes:
         rows = [_row(outcome, call) for call in outcome.calls]
         table = table_of_rows(_HEADER, rows, f"{outcome.engine} {outcome.version}", flows=True)
@@ -237,9 +236,3 @@ def _row(outcome: Outcome, call: HookCall) -> list[str]:
         f"{call.std:.2g}",
         f"{call.moved:.2g}" if call.moved >= 0 else "not finite",
     ]
-
-
-def _constant_lines(outcome: Outcome) -> Iterator[str]:
-    """What the scheduler says to calls of the checkout that always ask for the same step."""
-    for step, total, sigma in outcome.constant_calls:
-        yield f"    a call with the constants step {step} of {total} and one sigma in the list gets sigma {sigma:.3g}"

@@ -19,7 +19,7 @@ from rlx.errors import RlxError
 from rlx.evidence.promised_traces import promised_traces
 from rlx.evidence.traces import KeyTrace, Shown
 from rlx.evidence.verdict import counted
-from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, PlannedFile, Severity, Site
+from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, Severity, Site
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.table import Column, Table
@@ -55,7 +55,7 @@ def findings_lines(plans: Plans) -> Iterator[str]:
 
 
 def arms_table(plans: Plans) -> Table:
-    """A row for what the seeds of an arm have in common."""
+    """Return a row per arm and per difference between its seeds."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for plan in plans.plans:
         rows.setdefault(_row(plan), []).append(plan.seed)
@@ -83,7 +83,7 @@ def _row(plan: LaunchPlan) -> tuple[str, ...]:
 def _steps(plans: Sequence[LaunchPlan]) -> str:
     known = sorted({plan.expectations.total_steps or 0 for plan in plans})
     if not known or known[0] == 0:
-        return "number of steps not known"
+        return "unknown number of steps"
     if known[1:]:
         return f"{known[0]} to {known[-1]} steps"
     return f"{known[0]} steps{' each' if plans[1:] else ''}"
@@ -133,8 +133,9 @@ def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
         "findings": _findings(plan.findings),
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
-    contents = "".join(_content(file) for file in plan.files) if with_files else ""
-    return f"{_title(plan)}\n{body}{contents}"
+    contents = "".join(f"\n\n--- {file.path}\n{file.content.rstrip()}" for file in plan.files) if with_files else ""
+    title = f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices_text(plan)}, in {where_text(plan.site)}"
+    return f"{title}\n{body}{contents}"
 
 
 def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
@@ -147,13 +148,13 @@ def _scripts(plan: LaunchPlan) -> dict[str, list[str]]:
 
 
 def experiment_section(registration: Registration | None) -> Iterator[str]:
-    """What the experiment of the plans asks; nothing without one."""
+    """Yield the experiment of the plans, if they have one."""
     if registration is not None:
         yield _section("experiment", design_lines(registration))
 
 
 def power_section(found: RecipePower | None) -> Iterator[str]:
-    """What the experiment of the plans can see, and what speaks against it; nothing without one."""
+    """Yield the power of the experiment of the plans, with its findings, if they have one."""
     if found is not None:
         from rlx.cli.text.experiment_text import planned_power_lines
 
@@ -161,16 +162,12 @@ def power_section(found: RecipePower | None) -> Iterator[str]:
 
 
 def look_text(look: HostLook) -> str:
-    """What a look at a host found that speaks against the launch."""
+    """Return the findings on a host."""
     return _section(f"findings on {look.examined.where}", _findings(look.findings))
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     return (finding_text(finding).replace("\n", "\n  ") for finding in findings)
-
-
-def _title(plan: LaunchPlan) -> str:
-    return f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices_text(plan)}, in {where_text(plan.site)}"
 
 
 def devices_text(plan: LaunchPlan) -> str:
@@ -181,9 +178,9 @@ def devices_text(plan: LaunchPlan) -> str:
 
 
 def where_text(site: Site) -> str:
-    """The folder of the runs, the host and the container or its image, and how the container calls the folder."""
+    """Return the folder of the runs, the host, the container or image, and the folder's name inside the container."""
     if site.job_image is not None:
-        return f"{site.root} on {site.host}, each job in a container of its own of {site.job_image.name}"
+        return f"{site.root} on {site.host}, each job in its own container from {site.job_image.name}"
     if site.container is None:
         return f"{site.root} on {site.host}"
     if site.container_root is None:
@@ -193,7 +190,7 @@ def where_text(site: Site) -> str:
 
 def _node(plan: LaunchPlan) -> str:
     address = "the address of the node that the scheduler chooses" if plan.site.batch else plan.site.address
-    role = f"the head, others reach it at {address}" if not plan.node else "joins the head's Ray"
+    role = f"the head, reached at {address}" if not plan.node else "joins the head's Ray"
     return f"{plan.node}  {where_text(plan.site)}: {role}"
 
 
@@ -243,12 +240,12 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     expected = plan.expectations
     total = expected.total_steps
     if not plan.has_recipe:
-        yield "steps and validations: read from the configuration that its log prints, once it does; not promised"
+        yield "steps and validations: not known before the log prints the configuration"
         yield from _noise(plan)
         return
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"
     if expected.batches is not None:
-        yield f"{expected.batches} batches generated for a step"
+        yield f"{expected.batches} batches generated per step"
     if expected.validation_steps or expected.last_step_validated or expected.total_steps is None:
         yield _validations(expected)
         yield f"{_items(expected)}; metric {expected.metric}"
@@ -294,7 +291,7 @@ def _second_witness(expected: Expectations) -> Iterator[str]:
 def _validations(expected: Expectations) -> str:
     last = "the last step is validated" if expected.last_step_validated else "the last step is not validated"
     if not expected.validation_steps:
-        return f"no validation at a step known beforehand; {last}"
+        return f"no validation at a step known in advance; {last}"
     return f"validation at {steps_text(expected.validation_steps)}; {last}"
 
 
@@ -318,7 +315,7 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
         shares = (_share(sigma, dtype, kind, norms) for kind in noise.layer_types if sigma and dtype in DTYPES)
         yield f"  steps {first}–{last}: " + ", ".join([f"sigma {sigma:.6g}" if sigma else "none", *shares])
     if noise.perturbations > 1:
-        yield f"  each step draws it {noise.perturbations} times, each draw for an equal part of every group of answers"
+        yield f"  each step samples it {noise.perturbations} times, each time for an equal part of every group"
     if noise.adaptive is not None:
         rule = noise.adaptive
         yield (
@@ -331,14 +328,14 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
 
 def _watched(promise: NoisePromise) -> Iterator[str]:
     looks = "digests and the probe" if promise.probed else "digests"
-    yield f"evidence expected that there is none: {looks}, as {', '.join(promise.links)}"
+    yield f"evidence expected that there is none: {looks}, for {', '.join(promise.links)}"
     yield from _in_processes(promise)
 
 
 def _promised(promise: NoisePromise) -> Iterator[str]:
     """Say which links of the chain of evidence the run is held to, and what must take noise."""
     lacking = [link for link in Link if not promise.promises(link)]
-    yield f"noise evidence expected: {', '.join(promise.links)}" + (f"; not as {', '.join(lacking)}" if lacking else "")
+    yield f"noise evidence expected: {', '.join(promise.links)}" + (f"; not {', '.join(lacking)}" if lacking else "")
     yield from _in_processes(promise)
 
 
@@ -350,13 +347,13 @@ def _in_processes(promise: NoisePromise) -> Iterator[str]:
 
 def _layers(promise: NoisePromise) -> str:
     if not promise.layers:
-        return "layers that are not known beforehand"
-    memory = "" if promise.confirmed else " (shapes of the model from memory)"
+        return "layers that are not known in advance"
+    memory = "" if promise.confirmed else " (shapes of the model not confirmed)"
     return f"{len(promise.layers)} norm layers with {promise.elements:,} weights{memory}"
 
 
 def _norms(plan: LaunchPlan) -> Weights | None:
-    """The model's own norm weights, where it lies on this machine and is to be trained here."""
+    """Return the norm weights of the model, if it is on this machine and is trained here."""
     from rlx.api.norm_weights import norm_weights
 
     path = plan.recipe.get("model", {}).get("path")
@@ -376,7 +373,7 @@ def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
 
 
 def steps_text(steps: Sequence[int]) -> str:
-    """`steps 0, 20, 40`; many at equal distance as `every 20 steps from 0 to 400`, with a last odd one behind."""
+    """Return `steps 0, 20, 40`; many at equal distance as `every 20 steps from 0 to 400`, with an odd last one."""
     if len(steps) <= _SHOWN_STEPS:
         return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
     distances = [after - before for before, after in pairwise(steps)]
@@ -385,7 +382,3 @@ def steps_text(steps: Sequence[int]) -> str:
     if len(set(distances[:-1])) == 1:
         return f"every {distances[0]} steps from {steps[0]} to {steps[-2]}, and {steps[-1]}"
     return f"{len(steps)} steps: {', '.join(map(str, steps[:_SHOWN_STEPS]))}, …, {steps[-1]}"
-
-
-def _content(file: PlannedFile) -> str:
-    return f"\n\n--- {file.path}\n{file.content.rstrip()}"

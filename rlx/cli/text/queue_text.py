@@ -1,4 +1,4 @@
-"""The queues of hosts as tables and as JSON."""
+"""The devices of hosts, who has them and who waits for them: as tables, lines and JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rlx.cli.text.table_text import fitted
-from rlx.runs.duration import clock_time, duration
+from rlx.cli.text.table_text import fitted, paragraph
+from rlx.runs.duration import clock_time, duration, time_zone
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _STAMP = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}(?=$|-node)")
 _RANKS = {"WHERE": 3, "OWNER": 2, "FOR": 1}
 _FLOWING = {"ENDS", "STARTS", "BEHIND", "WHY"}
+_CLOCK = re.compile(r"\d\d:\d\d$|\d\d:\d\d ")
 # A partition may have thousands.
 _MOST_OTHERS = 20
 _HAVING = ("JOB", "HAS", "RUN", "OWNER", "FOR", "ENDS", "WHERE")
@@ -30,9 +31,9 @@ _WAITING = ("JOB", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "WHY")
 
 
 def queue_tables(queues: Sequence[HostQueue], width: int) -> Group:
-    """Two tables a host, who has its devices and who waits, at most `width` cells wide.
+    """Return two tables per host, who has its devices and who waits, at most `width` cells wide.
 
-    Their runs are numbered, so that there is room to say behind whom one waits. A line for a host that does not answer.
+    Runs are numbered, so that a column can name those that one waits for. A host that does not answer has a line.
     """
     from rich.console import Group
 
@@ -46,18 +47,18 @@ def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     inside = f", in container {queue.inside[:12]}" if queue.inside else ""
     title = Text(f"{queue.host}{inside}", "bold")
     if queue.problem is not None:
-        return [Text(queue.problem)]
+        return [paragraph(queue.problem, width)]
     if queue.jobs is not None:
         return [title, *job_parts(queue.jobs, width, now)]
     names = short_names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
-    having, waiting = _having(queue, names, numbers, now), _waiting(queue, names, numbers, now)
-    tables: list[Any] = [fitted(table, width) for table in (having, waiting) if table.rows]
-    return [title, *(tables or [Text("nothing was ever leased here")])]
+    holders, waiters = _holders(queue, names, numbers, now), _waiters(queue, names, numbers, now)
+    tables: list[Any] = [fitted(table, width) for table in (holders, waiters) if table.rows]
+    return [title, *(tables or [Text("no device was ever leased here")])]
 
 
-def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
-    """Who has devices, those that somebody outside rlx uses, and the free ones."""
+def _holders(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
+    """Return who has devices: runs, processes outside rlx, and which devices are free."""
     held = [
         (
             numbers[each.run_id],
@@ -70,10 +71,10 @@ def _having(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, st
         for each in queue.held
     ]
     others = [("", devices, who, "", "", "") for devices, who in (*_foreign(queue), *_free(queue))]
-    return queue_table(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
+    return _table(("#", "DEVICES", "RUN", "OWNER", "FOR", "ENDS"), [*held, *others])
 
 
-def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
+def _waiters(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, str], now: float) -> Table:
     rows = [
         (
             numbers[each.run_id],
@@ -82,15 +83,15 @@ def _waiting(queue: HostQueue, names: Mapping[str, str], numbers: Mapping[str, s
             each.user,
             _since(each, queue.now),
             start_words(each.start, now),
-            ", ".join(numbers[run_id] for run_id in each.behind) or "nobody",
+            ", ".join(numbers[run_id] for run_id in each.behind) or "–",
         )
         for each in queue.waiting
     ]
-    return queue_table(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
+    return _table(("#", "WAITS FOR", "RUN", "OWNER", "FOR", "STARTS", "BEHIND"), rows)
 
 
 def _since(each: Holder | Waiter, now: float) -> str:
-    """Both by the clock of the host; when something ends is told by this machine's."""
+    """Return for how long; `now` is by the clock of the host, as `since` is."""
     return duration(max(0.0, now - each.since))
 
 
@@ -100,7 +101,7 @@ def _end(holder: Holder, now: float) -> str:
 
 
 def start_words(start: TimeEstimate, now: float) -> str:
-    """Say when a run starts, as far as that is known."""
+    """Return when a run is expected to start, as far as that is known."""
     if start.seconds is not None:
         return f"about {clock_time(now + start.seconds)}"
     return f"not before {clock_time(now + start.at_least)}" if start.at_least else "unknown"
@@ -122,7 +123,7 @@ def _free(queue: HostQueue) -> list[tuple[str, str]]:
 
 
 def queue_document(queue: HostQueue) -> Mapping[str, Any]:
-    """Show a host as JSON; times in seconds, `since` as UTC epochs by the host's clock."""
+    """Return a host as JSON; times in seconds, `since` as UTC epochs by the host's clock."""
     return {
         "host": queue.host,
         "inside": queue.inside,
@@ -135,25 +136,25 @@ def queue_document(queue: HostQueue) -> Mapping[str, Any]:
     }
 
 
-def queue_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Where and whose can be done without, then since when; what is to come, and why, may take several lines."""
-    return Table(
-        [
-            Column(heading, cells, rank=_RANKS.get(heading, 0), flows=heading in _FLOWING)
-            for heading, *cells in zip(headings, *rows, strict=True)
-        ]
-    )
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Return a table in which place and owner go first where there is no room; times and reasons may wrap."""
+    columns = []
+    for heading, *cells in zip(headings, *rows, strict=True):
+        # Cells hold times of this machine's clock; their zone is in the heading, once.
+        title = f"{heading} ({time_zone()})" if any(_CLOCK.search(cell) for cell in cells) else heading
+        columns.append(Column(title, cells, rank=_RANKS.get(heading, 0), flows=heading in _FLOWING))
+    return Table(columns)
 
 
 def short_names(run_ids: Sequence[str]) -> Mapping[str, str]:
-    """Run id -> its name without the stamp, where that is nobody else's here."""
+    """Map each run id to its name without the time stamp, where that name is unique here."""
     short = {run_id: _STAMP.sub("", run_id) for run_id in run_ids}
     used = Counter(short.values())
     return {run_id: name if used[name] == 1 else run_id for run_id, name in short.items()}
 
 
 def job_parts(jobs: Sequence[QueuedJob], width: int, now: float) -> list[Any]:
-    """Two tables, at most `width` cells wide: who has nodes, and who waits. Of jobs that are no runs the first few."""
+    """Return two tables of jobs, those that have nodes and those that wait; of jobs outside rlx only the first few."""
     from rich.text import Text
 
     names = short_names([job.run_id for job in jobs if job.run_id])
@@ -162,14 +163,14 @@ def job_parts(jobs: Sequence[QueuedJob], width: int, now: float) -> list[Any]:
     for heads, listed, tell in ((_HAVING, having, _held), (_WAITING, waiting, _wanted)):
         shown = _shown(listed)
         if shown:
-            parts.append(fitted(queue_table(heads, [tell(job, names, now) for job in shown]), width))
+            parts.append(fitted(_table(heads, [tell(job, names, now) for job in shown]), width))
         if more := len(listed) - len(shown):
-            parts.append(Text(f"and {more} more jobs that are no runs of rlx"))
-    return parts or [Text("no job runs here or waits")]
+            parts.append(Text(f"and {more} more jobs outside rlx"))
+    return parts or [Text("no job is running or waiting here")]
 
 
 def _shown(jobs: Sequence[QueuedJob]) -> list[QueuedJob]:
-    """All runs, and the first others, in their order."""
+    """Return all runs and the first other jobs, in their order."""
     others = [job for job in jobs if job.run_id is None][:_MOST_OTHERS]
     return [job for job in jobs if job.run_id is not None or job in others]
 
@@ -196,7 +197,7 @@ def _devices(job: QueuedJob) -> str:
 
 
 def lease_lines(leases: Leases) -> list[str]:
-    """A line a device that somebody has, then who waits, then what is free; empty if nothing was ever leased."""
+    """Return a line per device in use, then who waits, then what is free; nothing if no device was ever leased."""
     now = leases.now
     held = [
         f"{lease.kind} {lease.device}  {lease.run_id}  {_owner(lease.user, lease.container, now - lease.since)}"
@@ -233,7 +234,7 @@ def _free_lines(leases: Leases) -> list[str]:
 
 
 def wish_words(waiter: Waiter | Ticket) -> str:
-    """`npu 0-3`, `any 4 npu`, and `npu` of a run that does not say which."""
+    """Return which devices a run waits for: `npu 0-3`, `any 4 npu`, or `npu` if that is unknown."""
     if waiter.count is None or waiter.could is None:
         return waiter.kind
     if waiter.count == len(waiter.could):
@@ -242,7 +243,7 @@ def wish_words(waiter: Waiter | Ticket) -> str:
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """`0-3,7`."""
+    """Return numbers as `0-3,7`."""
     runs = [
         [number for _, number in group]
         for _, group in groupby(enumerate(sorted(numbers)), key=lambda each: each[1] - each[0])

@@ -60,7 +60,7 @@ def _padded(series: Sequence[Series]) -> list[Series]:
 
 
 def _only_value(runs: Sequence[Series]) -> str:
-    """The value that every run has at each of several steps, or "". An excluded one is not that of other runs."""
+    """Return the value that every run has at every step, or "". An excluded value differs from others."""
     values = {marked(value_text(value), run.exclusion) for run in runs for value in run.values.values()}
     return values.pop() if len(values) == 1 and all(len(run.values) > 1 for run in runs) else ""
 

@@ -1,10 +1,11 @@
-"""Write a table for a terminal: fitted into its width, or as lines of text that may be longer."""
+"""Tables and paragraphs for a terminal: fitted into its width, or as lines of text that may be longer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from rlx.cli.frame.streams import severity_styles, wrapped
 from rlx.table import DIFFERS, Cell, Column, Table
 
 if TYPE_CHECKING:
@@ -12,38 +13,76 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 EXCLUDED = "rlx.excluded"
-"""The style of excluded numbers; `console` says what it looks like."""
+"""The style of excluded numbers; `console` defines it."""
 _GAP = 2
 
 
 def fitted(table: Table, width: int) -> RenderableType:
     """Lay the table out in `width` cells, under its caption: the least important columns go first, no name is cut.
 
-    Before any column goes, marks and asides go below their numbers. Where even the columns of rank 0 do not fit, their
-    text goes on in the next line.
+    Before any column goes, marks and asides go below their numbers. Where even the columns of rank 0 do not fit, each
+    row becomes a list of its cells.
     """
     from rich.console import Group
-    from rich.table import Table as RichTable
-    from rich.text import Text
 
     below = not _fits(table, width, below=False)
     columns = _shown_columns(table.columns, width, below)
-    # Text: what others wrote is no markup.
-    caption = Text(table.caption) if table.caption else None
-    drawn = RichTable(
-        title=caption, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, _GAP, 0, 0)
-    )
+    parts: list[RenderableType] = [paragraph(table.caption, width, "bold")] if table.caption else []
+    if _fits(Table(columns), width, below):
+        parts.append(_grid(columns, below))
+    else:
+        parts += _lists(table, width)
+    return Group(*parts, *([paragraph(f"and {table.more} more", width)] if table.more else []))
+
+
+def paragraph(text: str, width: int, style: str = "") -> Text:
+    """Return text that rich prints in `width` cells, broken between words only, with coloured severities."""
+    from rich.text import Text
+
+    shown = Text("\n".join(wrapped(line, width) for line in text.split("\n")), style, overflow="ignore")
+    for colour, start, end in severity_styles(shown.plain):
+        shown.stylize(colour, start, end)
+    return shown
+
+
+def _grid(columns: Sequence[Column], below: bool) -> RenderableType:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.right else "left"
-        drawn.add_column(Text(column.heading), no_wrap=not column.flows, overflow="fold", justify=justify)
+        # Text: what others wrote is no markup.
+        drawn.add_column(Text(column.heading), no_wrap=not column.flows, justify=justify)
     for row in Table(columns).rows:
         drawn.add_row(*(_text(cell, below) for cell in row))
-    return Group(drawn, Text(f"and {table.more} more")) if table.more else drawn
+    return drawn
 
 
-def fits(table: Table, width: int) -> bool:
-    """Tell whether all columns have room in `width` cells."""
-    return _fits(table, width, below=False) or _fits(table, width, below=True)
+def _lists(table: Table, width: int) -> Iterator[Text]:
+    """Yield for each row its first cell, and below it the others with their headings."""
+    for name, *cells in table.rows:
+        yield paragraph(name.plain(), width)
+        for heading, cell in zip(table.headings[1:], cells, strict=True):
+            if cell.text:
+                yield paragraph(f"  {heading}: {cell.plain()}", width)
+
+
+def fits(table: Table, width: int, *, below: bool = True) -> bool:
+    """Tell whether all columns have room in `width` cells, with `below` also where marks go below their numbers."""
+    return _fits(table, width, below=False) or (below and _fits(table, width, below=True))
+
+
+def parts_within(table: Table, width: int) -> Iterator[Table]:
+    """Yield the table in parts of at most `width` cells as lines, each with the first column, which names the rows."""
+    first, *others = table.columns
+    part: list[Column] = []
+    for column in others:
+        if part and not _fits(Table([first, *part, column]), width, below=False):
+            yield Table([first, *part])
+            part = []
+        part.append(column)
+    yield Table([first, *part])
 
 
 def table_lines(table: Table, indent: int = 0) -> Iterator[Text]:
