@@ -26,6 +26,9 @@ settings.load_profile(os.environ.get("RLX_EXAMPLES", "same"))
 # Some tests become another user of the machine, who is to read what is made here.
 os.umask(0o022)
 
+# Findings are read in English, whatever the language of the person who runs the tests.
+os.environ["RLX_LANG"] = "en"
+
 # A shell ignores Ctrl-C on behalf of what it starts in the background, and programs inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

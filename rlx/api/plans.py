@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.model import Finding, LaunchPlan, Severity
+from rlx.model import Finding, LaunchPlan, Severity, finding_text
 
 if TYPE_CHECKING:
     from rlx.api.dealing import Deal
@@ -122,13 +122,6 @@ class Plans:
         """Raise UsageError with all that is fatal, or RlxError (exit 5) if the recipe is sound and would only fail."""
         if fatal := self.fatal(strict):
             raise _refusal(fatal, is_script=not all(plan.has_recipe for plan in self.plans))
-
-
-def finding_text(finding: Finding) -> str:
-    """`error RLX010 recipe.yaml:12: … (fix)`."""
-    where = f" {finding.where}:" if finding.where else ""
-    fix = f"\n  fix: {finding.fix}" if finding.fix else ""
-    return f"{finding.severity} {finding.id}{where} {finding.message}{fix}"
 
 
 def refusal_code(findings: Sequence[Finding]) -> ExitCode:

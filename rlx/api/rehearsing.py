@@ -109,7 +109,8 @@ def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Te
 
 
 def _refuse_invalid(resolved: ResolvedRecipe) -> None:
-    from rlx.api.plans import finding_text, refusal_code
+    from rlx.api.plans import refusal_code
+    from rlx.model import finding_text
     from rlx.planning.rules import check
 
     errors = [finding for finding in check(resolved) if finding.severity is Severity.ERROR]

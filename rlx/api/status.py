@@ -178,8 +178,8 @@ def _read_again(index: Index, host: str | None, backoff: HostBackoff, tell: Tell
 
 def rebuild(index: Index, host: str | None, tell: Tell) -> Site:
     """Add the runs that this host shows, None for this machine, to the index. Raises HostError."""
-    from rlx.api.plans import finding_text
     from rlx.hosts import local_site
+    from rlx.model import finding_text
 
     site = _located(host, tell) if host else local_site()
     for found in index.rebuild(site):

@@ -202,7 +202,8 @@ def _nothing(findings: Sequence[Finding]) -> RlxError:
 
 def _nobody(left_out: Sequence[LeftOut]) -> RlxError:
     """What all hosts refuse is the recipe's; nobody answers is no refusal."""
-    from rlx.api.plans import finding_text, refusal_code
+    from rlx.api.plans import refusal_code
+    from rlx.model import finding_text
 
     refused = [one.findings for one in left_out if one.findings]
     common = [finding for finding in refused[0] if all(finding in one for one in refused)] if refused else []

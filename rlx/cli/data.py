@@ -208,7 +208,7 @@ def check(
 
 
 def _print(recipe: str, where: str, fits: bool, findings: tuple[Finding, ...], files: dict[str, Any]) -> None:
-    from rlx.api.plans import finding_text
+    from rlx.model import finding_text
 
     rows = ", ".join(
         f"{role} {file['rows']:,} rows" for role, file in files.items() if isinstance(file.get("rows"), int)

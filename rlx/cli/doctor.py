@@ -11,7 +11,7 @@ from rlx.cli.frame.options import HOSTS, RECIPES
 from rlx.cli.frame.output import narrate, print_json, print_text
 from rlx.cli.frame.site_options import TrustOption
 from rlx.evidence.verdict import counted
-from rlx.model import Finding, Severity
+from rlx.model import Finding, Severity, finding_text
 from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
@@ -80,10 +80,7 @@ def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:
     for finding in findings:
-        where = f" {finding.where}:" if finding.where else ""
-        yield f"  {finding.severity} {finding.id}{where} {finding.message}"
-        if finding.fix:
-            yield f"    fix: {finding.fix}"
+        yield from (f"  {line}" for line in finding_text(finding).split("\n"))
 
 
 def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import typer
 
 from rlx.cli.frame.options import FINDINGS
 from rlx.cli.frame.output import print_json, print_text
-from rlx.findings import Language
+from rlx.findings import Language, reader_language
 
 _LABELS = {Language.EN: ("why: ", "fix: ", "source: "), Language.ZH: ("原因：", "修复：", "来源：")}
 
@@ -22,7 +22,10 @@ def explain(
             autocompletion=FINDINGS,
         ),
     ] = None,
-    language: Annotated[Language, typer.Option("--language", help="Explain in English or in Chinese.")] = Language.EN,
+    language: Annotated[
+        Language | None,
+        typer.Option("--language", help="Explain in English or in Chinese. Default: by RLX_LANG or the locale."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
 ) -> None:
     """Explain a finding or a verdict.
@@ -33,6 +36,7 @@ def explain(
     from rlx.api.explaining import explain_all
     from rlx.model import to_jsonable
 
+    language = language or reader_language()
     if id is None:
         pages = explain_all(language)
         if as_json:

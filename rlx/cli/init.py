@@ -147,7 +147,7 @@ def _value(fate: KeyFate) -> str:
 
 
 def _print_findings(one: ImportedRecipe) -> None:
-    from rlx.api.plans import finding_text
+    from rlx.model import finding_text
 
     if one.findings:
         print_text("\n".join(("", *map(finding_text, one.findings))))

@@ -282,9 +282,9 @@ def _read_plans(plan: str, consents: bool, *others: object) -> Plans:
 
 def _refuse_or_warn(plans: Plans, strict: bool) -> None:
     """Print the findings of the plans. Raise the refusal, which holds the fatal ones."""
-    from rlx.api.plans import finding_text
     from rlx.cli.text.experiment_text import launch_lines
     from rlx.cli.text.plan_text import distribution_lines
+    from rlx.model import finding_text
 
     for line in launch_lines(plans):
         narrate(line)

@@ -35,7 +35,7 @@ def migrate(
     written then. Without --tp it is the largest tensor parallel size with the fewest findings.
     """
     from rlx.api.migration import migrate as migrate_recipe
-    from rlx.api.plans import finding_text
+    from rlx.model import finding_text
 
     del engine  # there is one
     result = migrate_recipe(

@@ -11,6 +11,7 @@ from rlx.cli.frame.options import RecipeArgument, SetOption, parse_age
 from rlx.cli.frame.output import narrate, print_json, print_text
 from rlx.cli.text.table_text import plain_table_lines
 from rlx.errors import ExitCode
+from rlx.model import finding_text
 from rlx.table import table_of_rows
 
 if TYPE_CHECKING:
@@ -59,8 +60,7 @@ def text_lines(done: Done) -> Iterator[str]:
     yield "checks"
     yield from _lines([(_MARKS[check.passed], check.name, check.detail) for check in result.checks])
     for finding in result.findings:
-        yield f"{finding.severity} {finding.id} {finding.message}"
-        yield f"  fix: {finding.fix}"
+        yield from finding_text(finding).split("\n")
     yield "what was changed"
     rows = [(change.key, _short(change.recipe), _short(change.rehearsed), change.why) for change in made.changes]
     yield from _lines(rows, ("key", "recipe", "rehearsed", "why"))

@@ -50,12 +50,15 @@ def _row(validated: Validated, strict: bool) -> dict[str, Any]:
 
 
 def _print(row: dict[str, Any]) -> None:
+    from rlx.model import Finding, fix_text, message_text
+
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print_text(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
     for finding in row["findings"]:
         some = 0 < len(finding["arms"]) < len(row["arms"]) and not finding["where"].startswith("arm ")
         of_arm = f"arm {', '.join(finding['arms'])}: " if some else ""
         where = f"{finding['where']}: " if finding["where"] and finding["where"] not in finding["message"] else ""
-        print_text(f"  {finding['severity']} {finding['id']} {of_arm}{where}{finding['message']}")
-        if finding["fix"]:
-            print_text(f"    fix: {finding['fix']}")
+        shown = Finding.recorded(**finding)
+        print_text(f"  {shown.severity} {shown.id} {of_arm}{where}{message_text(shown)}")
+        if shown.fix:
+            print_text(f"    fix: {fix_text(shown)}")

@@ -8,6 +8,7 @@ from rlx.findings.finding_table import (
     finding_ids,
     finding_row,
     free_id,
+    reader_language,
     require_row,
     section_rows,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "finding_ids",
     "finding_row",
     "free_id",
+    "reader_language",
     "require_row",
     "section_rows",
 ]

@@ -7,6 +7,7 @@ is parsed when it is used: to parse all of them takes as long as a whole `rlx st
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +30,15 @@ _OF_RULES = ("refused_by", "refused_at")
 class Language(StrEnum):
     EN = "en"
     ZH = "zh"
+
+
+def reader_language() -> Language:
+    """Return the language in which a person reads findings: RLX_LANG, else the locale; English unless it is Chinese.
+
+    The order of the variables of the locale: POSIX.1-2017, Base Definitions, 8.2.
+    """
+    given = (os.environ.get(name, "") for name in ("RLX_LANG", "LC_ALL", "LC_MESSAGES", "LANG"))
+    return Language.ZH if next(filter(None, given), "").lower().startswith("zh") else Language.EN
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from rlx.model.expected_noise import (
     sigmas_by_step,
     stage_sigmas,
 )
-from rlx.model.finding import Finding, Severity
+from rlx.model.finding import Finding, Severity, finding_text, fix_text, message_text
 from rlx.model.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.model.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import PLAN_SCHEMA_VERSION, START_VARIABLES, Cluster, LaunchPlan, PlannedFile
@@ -60,7 +60,10 @@ __all__ = [
     "Site",
     "Span",
     "WeightPromise",
+    "finding_text",
+    "fix_text",
     "from_jsonable",
+    "message_text",
     "salvage_jsonable",
     "sigmas_by_step",
     "stage_sigmas",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Self
 
-from rlx.findings import require_row
+from rlx.findings import FindingText, Language, finding_ids, finding_row, reader_language, require_row
 from rlx.secret_text import mask
 
 
@@ -53,3 +53,29 @@ class Finding:
         """Mask secrets: a message may quote a script or a log, and stands in manifests."""
         for name in ("message", "fix"):
             object.__setattr__(self, name, mask(getattr(self, name)))
+
+
+def finding_text(finding: Finding) -> str:
+    """Return what a person reads of a finding: `error RLX010 recipe.yaml:12: …`, and its fix on a line of its own."""
+    where = f" {finding.where}:" if finding.where else ""
+    fix = f"\n  fix: {fix_text(finding)}" if finding.fix else ""
+    return f"{finding.severity} {finding.id}{where} {message_text(finding)}{fix}"
+
+
+def message_text(finding: Finding) -> str:
+    """Return the message; for a reader of Chinese after the Chinese title, since only the message has numbers."""
+    chinese = _chinese(finding)
+    return f"{chinese.title}：{finding.message}" if chinese else finding.message
+
+
+def fix_text(finding: Finding) -> str:
+    """Return the fix; for a reader of Chinese, after the fix of the table in Chinese. Empty where there is none."""
+    chinese = _chinese(finding) if finding.fix else None
+    return f"{chinese.fix}（{finding.fix}）" if chinese else finding.fix
+
+
+def _chinese(finding: Finding) -> FindingText | None:
+    """Return the Chinese row of a finding, if the person reads Chinese and this rlx knows the id."""
+    if reader_language() is not Language.ZH or finding.id not in finding_ids():
+        return None
+    return finding_row(finding.id).zh

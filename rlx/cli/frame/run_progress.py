@@ -12,7 +12,7 @@ import typer
 
 from rlx.cli.frame.output import is_quiet, narrate
 from rlx.errors import ExitCode
-from rlx.model import RunState
+from rlx.model import RunState, message_text
 from rlx.table import marked
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def changes(before: Snapshot | None, row: Snapshot) -> list[str]:
     if state.is_terminal and (before is None or not before.state.is_terminal):
         # The steps come first, the end last.
         lines = [*lines[1:], lines[0], _line(row, row.verdict.sentence)]
-        lines += [_line(row, f"{finding.severity} {finding.id} {finding.message}") for finding in row.verdict.findings]
+        lines += [
+            _line(row, f"{finding.severity} {finding.id} {message_text(finding)}") for finding in row.verdict.findings
+        ]
     return lines
 
 

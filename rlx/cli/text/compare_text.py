@@ -20,7 +20,7 @@ from rlx.compare.registered_words import registered_lines
 from rlx.compare.speed import blocks, speed_change
 from rlx.evidence.verdict import VerdictStatus, counted
 from rlx.markdown import prose
-from rlx.model import Finding, Severity
+from rlx.model import Finding, Severity, fix_text, message_text
 from rlx.table import Cell, Table, marked, table_of_rows, to_csv, to_markdown
 from rlx.terminal_text import printable
 
@@ -169,13 +169,13 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
         if finding.severity is Severity.NOTE and not finding.waived:
             continue
         if finding.message not in said:
-            yield f"  {finding.severity} {finding.id} {finding.message}"
+            yield f"  {finding.severity} {finding.id} {message_text(finding)}"
         elif finding.fix in alone:
             continue
         else:
             alone.add(finding.fix)
         if finding.fix:
-            yield f"    fix: {finding.fix}"
+            yield f"    fix: {fix_text(finding)}"
 
 
 def _difference(item: ConfigDifference) -> str:

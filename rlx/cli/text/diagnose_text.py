@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.streams import shortened
 from rlx.evidence.charges.training_signal import NOT_FINITE
+from rlx.findings import Language, finding_ids, finding_row, reader_language
 from rlx.markdown import block, code, prose
-from rlx.model import Finding, RunState, Severity
+from rlx.model import Finding, RunState, Severity, fix_text, message_text
 from rlx.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -77,7 +78,16 @@ def _steps(found: Diagnosed) -> str:
     return f"step {found.evidence.last_step}{of}" if found.evidence.metrics else "no step in its log"
 
 
+def _in_language(hit: Hit) -> Hit:
+    """Return a hit with its texts in the language of the reader, as far as this rlx has them."""
+    if reader_language() is Language.EN or hit.id not in finding_ids():
+        return hit
+    chinese = finding_row(hit.id).zh
+    return replace(hit, name=chinese.title, meaning=chinese.reason, fix=chinese.fix)
+
+
 def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
+    hit = _in_language(hit)
     times = f", {hit.times} times" if hit.times > 1 else ""
     yield f"  {hit.id} {hit.name}{remark}"
     yield f"    line {hit.line}{times}: {shortened(hit.text.strip(), _LINE_CHARACTERS)}"
@@ -125,7 +135,7 @@ def is_unexplained(found: Diagnosed) -> bool:
 def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterator[str]:
     if hits:
         yield f"  {title}"
-    for hit in hits:
+    for hit in map(_in_language, hits):
         if whole:
             yield from (f"  {line}" for line in _whole(hit))
         else:
@@ -134,9 +144,9 @@ def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterato
 
 
 def _finding(finding: Finding) -> Iterator[str]:
-    yield f"  {finding.severity} {finding.id} {finding.message}"
+    yield f"  {finding.severity} {finding.id} {message_text(finding)}"
     if finding.fix:
-        yield f"    fix     {finding.fix}"
+        yield f"    fix     {fix_text(finding)}"
 
 
 def as_answer(found: Diagnosed) -> Mapping[str, Any]:
@@ -180,7 +190,7 @@ def _items(found: Diagnosed) -> Iterator[str]:
     diagnosis = found.diagnosis
     before, after = parted_findings(found)
     for finding in before:
-        yield f"- **{finding.id} {prose(finding.message)}**"
+        yield f"- **{finding.id} {prose(message_text(finding))}**"
         yield from _fix(finding)
     if found.problem is not None:
         yield f"- not read: {prose(found.problem.message)}"
@@ -192,7 +202,7 @@ def _items(found: Diagnosed) -> Iterator[str]:
     yield from _others("with it", diagnosis.symptoms)
     yield from _others("on the way", diagnosis.warnings)
     for finding in after:
-        yield f"- {finding.id} {prose(finding.message)}"
+        yield f"- {finding.id} {prose(message_text(finding))}"
         yield from _fix(finding)
     if is_unexplained(found) and diagnosis.last:
         shown = [shortened(text, _LINE_CHARACTERS) for text in diagnosis.last[-_LAST_LINES:]]
@@ -201,10 +211,11 @@ def _items(found: Diagnosed) -> Iterator[str]:
 
 def _fix(finding: Finding) -> Iterator[str]:
     if finding.fix:
-        yield f"  - fix: {prose(finding.fix)}"
+        yield f"  - fix: {prose(fix_text(finding))}"
 
 
 def _whole_item(hit: Hit, remark: str) -> Iterator[str]:
+    hit = _in_language(hit)
     yield f"- **{hit.id} {prose(hit.name)}**{remark}"
     yield f"  - line {hit.line}{_times(hit)}: {_code(hit.text)}"
     if hit.exception and hit.exception not in hit.text:
@@ -219,7 +230,7 @@ def _whole_item(hit: Hit, remark: str) -> Iterator[str]:
 def _others(title: str, hits: Sequence[Hit]) -> Iterator[str]:
     if hits:
         yield f"- {title}:"
-        yield from (f"  - {hit.id} {prose(hit.name)} (line {hit.line}{_times(hit)})" for hit in hits)
+        yield from (f"  - {hit.id} {prose(hit.name)} (line {hit.line}{_times(hit)})" for hit in map(_in_language, hits))
 
 
 def _times(hit: Hit) -> str:

@@ -63,7 +63,7 @@ def slots_text(slots: Iterable[tuple[int, str]]) -> str:
 
 def launch_lines(plans: Plans) -> Iterator[str]:
     """Yield the question of these runs, their power, and which registered runs are not among them."""
-    from rlx.api.plans import finding_text
+    from rlx.model import finding_text
 
     asked = plans.registration
     if asked is None:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.plans import Draft, finding_text
+from rlx.api.plans import Draft
 from rlx.api.power import power_findings
 from rlx.cli.text.experiment_text import design_lines
 from rlx.cli.text.memory_text import memory_lines, memory_use
@@ -19,7 +19,7 @@ from rlx.errors import RlxError
 from rlx.evidence.promised_traces import promised_traces
 from rlx.evidence.traces import KeyTrace, Shown
 from rlx.evidence.verdict import counted
-from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, Severity, Site
+from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, Severity, Site, finding_text
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.table import Column, Table

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.cli.frame.streams import shortened
 from rlx.cli.text.diagnose_text import UNSURE
 from rlx.cli.text.table_text import fits, fitted, paragraph
+from rlx.model import message_text
 from rlx.runs.duration import age, clock_time, duration, time_zone
 from rlx.table import Cell, Column, Table
 
@@ -157,7 +158,7 @@ def _details(rows: Sequence[Snapshot], causes: Mapping[str, Hit | None]) -> list
         lines += [f"  {row.observation.detail}"] if row.observation.detail else []
         lines += [f"  {line}" for line in sample_lines(row.sample, row.sample_age)]
         lines += [f"  why: {_cause_line(cause)}"] if (cause := causes.get(row.ref.run_id)) else []
-        lines += [f"  {finding.severity} {finding.id} {finding.message}" for finding in row.verdict.findings]
+        lines += [f"  {finding.severity} {finding.id} {message_text(finding)}" for finding in row.verdict.findings]
     return lines
 
 
