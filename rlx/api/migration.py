@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.registry import optional_part, parts
-from rlx.backends.shared.migration import REMOVED, Keys, Sizes
+from rlx.backends.shared.migration import REMOVED, Keys, MigrationSizes
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import is_folder
 from rlx.model import Finding, Severity
@@ -59,7 +59,7 @@ def migrate(
     """
     if target is not None and target.exists():
         raise UsageError(f"{target}: exists already, nothing was written", "name another file, or move this one")
-    result = migrated(recipe, Sizes(tp, pp, ep, micro_batch_size), sets, target)
+    result = migrated(recipe, MigrationSizes(tp, pp, ep, micro_batch_size), sets, target)
     if target is not None and result.is_valid:
         _write(target, result.text)
     return result
@@ -73,7 +73,7 @@ def _write(path: Path, text: str) -> None:
         raise RlxError(f"{path}: cannot be written: {problem.strerror}", "name another file") from None
 
 
-def migrated(recipe: str, sizes: Sizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:
+def migrated(recipe: str, sizes: MigrationSizes, sets: Sequence[str] = (), target: Path | None = None) -> Migrated:
     """The recipe for Megatron as it would stand in `target`, by default in its old place.
 
     Without `sizes.tp` it is the first of the guide's tensor parallel sizes about which there is least to be said.
@@ -140,7 +140,7 @@ def _refuse_old_start(backend: Mapping[str, str | None], values: Mapping[Keys, o
 
 
 def _all_changes(
-    migrator: ModuleType, file: RecipeFile, document: Mapping[str, Any], sizes: Sizes
+    migrator: ModuleType, file: RecipeFile, document: Mapping[str, Any], sizes: MigrationSizes
 ) -> dict[Keys, object]:
     """Collect the changes of the recipe itself, and of the overrides that arms add."""
     by_arm = {arm: _own_overrides(file, arm) for arm in file.arms}

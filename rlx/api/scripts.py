@@ -13,7 +13,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.api.plans import Plans
     from rlx.api.target import Target
-    from rlx.backends.shared.users_launches import ScriptPart
+    from rlx.backends.shared.users_launches import UsersScriptPart
     from rlx.model import Image, LaunchPlan
     from rlx.recipe.schema import Aqn
 
@@ -84,7 +84,7 @@ class _Script:
     """What is known of a script before its host is. `steps` are those of its noise, 0 without any."""
 
     text: str
-    engine: ScriptPart
+    engine: UsersScriptPart
     noise: Aqn | None
     steps: int
 
@@ -124,11 +124,11 @@ def _program(first_line: str) -> str:
     return next((name for name in names if name != "env"), "")
 
 
-def _engine(text: str, *, wants_noise: bool) -> ScriptPart:
+def _engine(text: str, *, wants_noise: bool) -> UsersScriptPart:
     """Find the back-end that plans the script. Raises UsageError for noise in one that takes none from outside."""
     from rlx.backends.registry import parts
 
-    known = [cast("ScriptPart", module) for _, module in parts("users_script")]
+    known = [cast("UsersScriptPart", module) for _, module in parts("users_script")]
     planner = next(part for part in known if not part.NO_NOISE)
     named = [part for part in known if part.NAMED.search(text)]
     if wants_noise and named and planner not in named:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
 
 
-class Backend(Protocol):
+class BackendProtocol(Protocol):
     """A module with four pure functions: no clock, no randomness, no look at a host.
 
     `found` is what a look at the host told of the back-end that is there; None if nobody looked.
@@ -31,6 +31,6 @@ class Backend(Protocol):
         """The launch, without findings. Raises UsageError for what cannot be written down at all."""
 
 
-def load_backend(kind: str) -> Backend:
+def load_backend(kind: str) -> BackendProtocol:
     """The module `backend` of that kind. Raises UsageError for any other."""
-    return cast("Backend", part(kind, "backend"))
+    return cast("BackendProtocol", part(kind, "backend"))

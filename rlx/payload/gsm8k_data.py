@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Order:
+class Gsm8kOrder:
     """`sources`: a folder, or files whose names say train or test. `style`: prompt, messages or mindspeed-rl."""
 
     sources: list[str]
@@ -34,7 +34,7 @@ class Order:
 
 def main(fields: dict[str, Any]) -> dict[str, Any]:
     """Answers with `files` (path, split, rows, written) and `notes`, or with `problem`, `detail` and bad `rows`."""
-    order = Order(**fields)
+    order = Gsm8kOrder(**fields)
     try:
         return converted(order)
     except Refusal as refusal:
@@ -45,7 +45,7 @@ def main(fields: dict[str, Any]) -> dict[str, Any]:
         return {"problem": "failed", "detail": f"{problem.filename or order.to}: {problem.strerror}"}
 
 
-def converted(order: Order) -> dict[str, Any]:
+def converted(order: Gsm8kOrder) -> dict[str, Any]:
     sources = find_sources([expanded(path) for path in order.sources])
     tables = {split: checked(path) for split, path in sources.items()}
     targets = list(outputs(order, tables))
@@ -66,7 +66,7 @@ class Output:
     is_same: Callable[[Path], bool]
 
 
-def outputs(order: Order, tables: dict[str, Table]) -> Iterator[Output]:
+def outputs(order: Gsm8kOrder, tables: dict[str, Table]) -> Iterator[Output]:
     folder = expanded(order.to)
     for split, table in tables.items():
         if order.style == "mindspeed-rl":
@@ -80,7 +80,7 @@ def outputs(order: Order, tables: dict[str, Table]) -> Iterator[Output]:
         yield text_output(folder / "gsm8k.yaml", "train", 0, dataset_config(order, folder))
 
 
-def chat_row(order: Order, split: str, index: int, question: str, answer: str) -> Row:
+def chat_row(order: Gsm8kOrder, split: str, index: int, question: str, answer: str) -> Row:
     """verl's row. The form `messages` has its prompt in that column, and the whole answer beside it."""
     asked = f"{question} {order.instruction}" if order.instruction else question
     prompt = [{"role": "user", "content": asked}]
@@ -96,8 +96,8 @@ def chat_row(order: Order, split: str, index: int, question: str, answer: str) -
     return row
 
 
-def dataset_config(order: Order, folder: Path) -> str:
-    """For `cli/preprocess_data.py gsm8k`, once it lies in configs/datasets/ of MindSpeed-RL."""
+def dataset_config(order: Gsm8kOrder, folder: Path) -> str:
+    """For `cli/preprocess_data.py gsm8k`, once it is in configs/datasets/ of MindSpeed-RL."""
     settings = {
         "input": str(folder / "train.jsonl"),
         "tokenizer_name_or_path": order.tokenizer,
@@ -128,7 +128,7 @@ def write_bytes(file: Path, content: bytes) -> None:
 
 
 def parquet_output(path: Path, split: str, rows: list[Row]) -> Output:
-    """Compared by rows: another version of pyarrow writes other bytes."""
+    """Describe a parquet file, compared by rows: another version of pyarrow writes other bytes."""
     import pyarrow
     import pyarrow.parquet
 
@@ -145,7 +145,7 @@ def parquet_output(path: Path, split: str, rows: list[Row]) -> Output:
 
 
 def refuse_sources(targets: list[Output], sources: dict[str, Path]) -> None:
-    """Also by another name: what is read must not be replaced, not even on request."""
+    """Refuse to write over a file that is read, by whatever name, even on request."""
     for target in targets:
         for source in sources.values():
             if target.path.exists() and target.path.samefile(source):
@@ -153,14 +153,14 @@ def refuse_sources(targets: list[Output], sources: dict[str, Path]) -> None:
 
 
 def refuse_others(targets: list[Output]) -> None:
-    """Before the first one is written, so that a refusal leaves everything as it was."""
+    """Refuse targets with other content before the first is written, so that a refusal changes nothing."""
     for target in targets:
         if os.path.lexists(target.path) and not (target.path.is_file() and target.is_same(target.path)):
             raise Refusal("differs", f"{target.path}: is there already, with other content")
 
 
 def stored(output: Output) -> dict[str, Any]:
-    """What holds the same already is left alone, so an interrupted conversion goes on where it was."""
+    """Leave a file with the same content alone, so that an interrupted conversion continues."""
     same = output.path.is_file() and output.is_same(output.path)
     if not same:
         replace(output)
@@ -168,7 +168,7 @@ def stored(output: Output) -> dict[str, Any]:
 
 
 def replace(output: Output) -> None:
-    """Beside the target and renamed, so that nobody ever reads half a file."""
+    """Write beside the target and rename, so that half a file is never read."""
     output.path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{output.path.name}-", dir=output.path.parent) as beside:
         built = Path(beside, output.path.name)

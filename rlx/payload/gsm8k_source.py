@@ -76,7 +76,7 @@ def checked(path: Path) -> Table:
 
 
 def fault(row: Any) -> str:
-    """What is wrong with a row; empty if nothing is."""
+    """Return what is wrong with a row; empty if nothing is."""
     if not isinstance(row, dict):
         return row if isinstance(row, str) else "no object with question and answer"
     if missing := {"question", "answer"} - row.keys():
@@ -90,7 +90,7 @@ def fault(row: Any) -> str:
 
 
 def final_answer(answer: str) -> str:
-    """The number after ####, without thousands separators: what verl compares with, and the only form it accepts."""
+    """Return the number after ####, without thousands separators: the only form that verl accepts."""
     found = FINAL_ANSWER.search(answer)
     assert found is not None  # rows without one were refused
     return found[1].replace(",", "")

@@ -52,7 +52,7 @@ def is_long_enough(part: bytes) -> bool:
 
 
 def encodings(part: bytes) -> set[bytes]:
-    """The bytes themselves, escaped as programs print them, in a URL, and in base64 and hex, also inside of more."""
+    """Return the bytes as they are, escaped as programs print them, as in a URL, in base64 and in hex."""
     text = part.decode("utf-8", "surrogateescape")
     escaped = [repr(text)[1:-1], ascii(text)[1:-1], repr(part)[2:-1], shlex.quote(text)[1:-1] if "'" in text else text]
     escaped += [json.dumps(text, ensure_ascii=wide)[1:-1] for wide in (True, False)]
@@ -127,7 +127,7 @@ class Masker:
         return b"".join([*out, text[at:end]])
 
     def _beginning(self, text: bytes) -> int:
-        """The first place from which the rest of the text is the beginning of a form."""
+        """Find the first place from which the rest of the text is the beginning of a form."""
         for place in range(max(0, len(text) - self._longest + 1), len(text)):
             if text[place] in self._first and self._begins_one(text[place:]):
                 return place

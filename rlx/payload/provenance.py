@@ -73,7 +73,7 @@ def main(output: str, model: str, data_files: Sequence[str]) -> None:
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:
-    """The result, or why there is none."""
+    """Return the result, or why there is none."""
     try:
         return function(*arguments)
     except Exception as problem:  # noqa: BLE001 - a missing fact must not end a training run
@@ -91,7 +91,7 @@ def packages() -> dict[str, str]:
 
 
 def hardware() -> dict[str, Any]:
-    """The kind of processor, how many of them this process may use, and the accelerators of the machine."""
+    """Return the kind of processor, how many this process may use, and the accelerators of the machine."""
     return {
         "processor": attempt(processor),
         "processors": len(os.sched_getaffinity(0)),
@@ -100,7 +100,7 @@ def hardware() -> dict[str, Any]:
 
 
 def load() -> dict[str, Any]:
-    """What the machine was busy with before the training: mean runnable processes of a minute, and its processors."""
+    """Return the load before the training: the mean of runnable processes in a minute, and the number of processors."""
     return {"minute": round(os.getloadavg()[0], 2), "processors": os.cpu_count()}
 
 
@@ -124,20 +124,20 @@ def pci_kind(device: Path) -> str | None:
 
 
 def location(module: str) -> str | None:
-    """The folder that `import` would take the module from; None if it is not there. A fork may shadow a wheel."""
+    """Return the folder from which `import` would take the module; None without one. A fork may shadow a wheel."""
     spec = util.find_spec(module)
     return str(Path(spec.origin).parent) if spec and spec.origin else None
 
 
 def image() -> str | None:
-    """The image of the container, as whoever started the run found it: its digest or id. None outside a container."""
+    """Return the digest or id of the container's image, as found when the run was started. None outside a container."""
     given = os.environ.get("RLX_IMAGE")
     file = Path(os.environ.get("RLX_RUN_DIR", "/nowhere"), "image")
     return given or (read(file).strip() if file.is_file() else None)
 
 
 def ascend_version(patterns: Sequence[str]) -> str | None:
-    """The version in the first of the files that is there; version.cfg writes it as `[7.7.0.1.231:8.2.RC1]`."""
+    """Read the version in the first file that exists; version.cfg writes it as `[7.7.0.1.231:8.2.RC1]`."""
     for file in (found for pattern in patterns for found in sorted(Path("/").glob(pattern[1:]))):
         text = read(file)
         for expression in (r"^package_version=(\S+)", r"^[Vv]ersion=(\S+)", r"^toolkit_running_version=\[.*:(.+)\]"):
@@ -148,10 +148,10 @@ def ascend_version(patterns: Sequence[str]) -> str | None:
 
 
 def source(module: str) -> Path | None:
-    """The working tree that a module is imported from; None for one that was installed, or is not there."""
+    """Return the working tree from which a module is imported; None for an installed or a missing module."""
     place = location(module)
     for folder in Path(place).resolve().parents if place else ():
-        # What lies in an environment inside of somebody's working tree is no part of that tree.
+        # An environment inside a working tree is no part of that tree.
         if folder.name in ("site-packages", "dist-packages"):
             return None
         if (folder / ".git").exists():
@@ -182,7 +182,7 @@ def changes(root: Any) -> str | None:
 
 
 def git(root: Path, *arguments: str, index: str | None = None) -> bytes:
-    """What git says. Raises if it fails or takes too long."""
+    """Return git's output. Raises if git fails or takes too long."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     if index:
         environment["GIT_INDEX_FILE"] = index
@@ -200,7 +200,7 @@ def git(root: Path, *arguments: str, index: str | None = None) -> bytes:
 
 
 def git_commit(folder: Path) -> str | None:
-    """The commit checked out in `folder`, read without git; None outside a repository."""
+    """Read the commit checked out in `folder` without git; None outside a repository."""
     git = folder / ".git"
     if not git.is_dir():
         return None

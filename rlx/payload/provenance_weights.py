@@ -28,11 +28,11 @@ TEMPLATE_KEY = "chat_template"
 
 
 class TrainingEndedError(Exception):
-    """Nobody waits for the digest any more."""
+    """The digest is not needed any more."""
 
 
 def shape_of(folder: Path) -> dict[str, Any]:
-    """The record of a model's folder: number and bytes of its weight files, digests of what tells models apart.
+    """Record a model's folder: number and bytes of its weight files, digests of what distinguishes models.
 
     `sha256_of_headers_and_samples` is over names, sizes, safetensors headers and 16 samples of 64 KiB of each file.
     `config` and `chat_template` are SHA-256 too; None where the model has none. Raises OSError where the folder cannot
@@ -56,7 +56,7 @@ def shape_of(folder: Path) -> dict[str, Any]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of weights, of the first kind that there is: some folders hold them in two forms."""
+    """List the files of weights, of the first kind that exists: some folders hold them in two forms."""
     for kind in KINDS:
         found = sorted(path for path in folder.iterdir() if path.name.endswith(kind) and path.is_file())
         if found:
@@ -65,7 +65,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def edges(file: Path) -> list[bytes]:
-    """The header of a safetensors file (of another one, its beginning), and samples spread evenly over the file."""
+    """Return the header of a safetensors file (of another one, its beginning), and samples spread over the file."""
     size = file.stat().st_size
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little") if file.name.endswith(".safetensors") else SAMPLE_BYTES
@@ -97,7 +97,7 @@ def main(record: str, folder: str, pid: int) -> None:
 
 
 def known_or_read(file: Path, pid: int) -> str:
-    """The digest of a file, as it was remembered for this inode, size and times, else read now."""
+    """Return the digest of a file: the cached one for this inode, size and times, else read now."""
     seen = file.stat()
     now = [seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns]
     cached = cache_folder() / f"{seen.st_dev}-{seen.st_ino}.json"

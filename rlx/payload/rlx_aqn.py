@@ -2,7 +2,7 @@
 
 Travels to the host as `$RLX_RUN_DIR/payload/rlx_aqn*.py`; needs torch and nothing else. A rollout calls
 
-    injector = Injector.from_run_directory()            # None: this run carries no noise, and nobody watches it
+    injector = Injector.from_run_directory()            # None: no noise, and no watch
     injector.restore()                                  # before a weight sync
     injector.apply(model, rollout_step=s, replica=r, phase="rollout")
 
@@ -31,7 +31,7 @@ from rlx_aqn_digest import Snapshot
 from rlx_aqn_events import Event, Process, events_file, writer
 from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices, without_split
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
-from rlx_aqn_settings import PRINTED_LAYER_TYPE, Settings, settings_file
+from rlx_aqn_settings import PRINTED_LAYER_TYPE, NoiseSettings, settings_file
 from torch import nn
 
 
@@ -43,7 +43,7 @@ class Injector:
     """
 
     def __init__(
-        self, settings: Settings, events: Path, tp_size: int = 1, process: Process | None = None, digest: str = ""
+        self, settings: NoiseSettings, events: Path, tp_size: int = 1, process: Process | None = None, digest: str = ""
     ) -> None:
         self.settings = settings
         self._events = writer(events)
@@ -60,7 +60,7 @@ class Injector:
 
     @classmethod
     def from_run_directory(cls, tp_size: int = 1, shard: int = 0, rank: int = 0) -> Injector | None:
-        """The injector that payload/aqn.json of this run asks for, or None where there is no such file.
+        """Return the injector for payload/aqn.json of this run, or None where there is no such file.
 
         `shard`: which data-parallel shard of its replica this process is; `rank`: which tensor rank of that.
         """
@@ -69,7 +69,7 @@ class Injector:
             return None
         process = Process(shard=shard, rank=rank, node=int(os.environ.get("RLX_NODE") or 0))
         digest = hashlib.sha256(settings.read_bytes()).hexdigest()[:16]
-        return cls(Settings.read(settings), events_file(), tp_size, process, digest)
+        return cls(NoiseSettings.read(settings), events_file(), tp_size, process, digest)
 
     @torch.inference_mode()  # weights that an engine made as inference tensors may be written only here
     def apply(
@@ -135,7 +135,7 @@ class Injector:
         self._events.append(kind, self._process, content)
 
     def _followed(self, event: Event) -> dict[str, object]:
-        """What sigma followed, where it follows anything: the measurement of the step before, and its target."""
+        """Return what sigma followed, where it follows anything: the measurement of the step before, and its target."""
         rule = self.settings.adaptive
         if rule is None or event.phase != "rollout":
             return {}
@@ -162,7 +162,7 @@ class Injector:
         return Snapshot(weight for choice in self._chosen for layer in choice.layers for weight in layer.weights_now())
 
     def _check(self, model: nn.Module) -> None:
-        """What is set must have an effect on this model; what it reaches becomes the first record."""
+        """Check that the settings have an effect on this model, and record first which layers they reach."""
         reached = check_effect(model, self.settings)
         check_whole(model, self.settings, self._tp_size)
         options: dict[str, dict[str, int]] = {}

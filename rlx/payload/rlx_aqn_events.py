@@ -93,5 +93,5 @@ def events_file() -> Path:
 
 @functools.cache
 def writer(path: Path) -> Writer:
-    """The one of this process for this file: what several parts of it write is counted together."""
+    """Return the process's only writer for this file: lines of all its parts are counted together."""
     return Writer(path)

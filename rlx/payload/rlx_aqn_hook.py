@@ -22,7 +22,7 @@ Patch = Callable[[type], None]
 
 
 @dataclass(frozen=True)
-class Point:
+class HookPoint:
     """A method that is hooked or called. `parameters` are its first ones, by name; `says` is text of its class."""
 
     role: str
@@ -34,7 +34,7 @@ class Point:
     is_new: bool = False  # a module that only later versions have
 
 
-def check(package: Path, points: Sequence[Point], fix: str, what: str = "the noise") -> tuple[Point, ...]:
+def check(package: Path, points: Sequence[HookPoint], fix: str, what: str = "the noise") -> tuple[HookPoint, ...]:
     """Those of the points that the package in this folder has. Raises ValueError for one that is not what it was."""
     present = tuple(point for point in points if not (point.is_new and not _path(package, point).exists()))
     for point in present:
@@ -43,12 +43,12 @@ def check(package: Path, points: Sequence[Point], fix: str, what: str = "the noi
     return present
 
 
-def _path(package: Path, point: Point) -> Path:
+def _path(package: Path, point: HookPoint) -> Path:
     return package.parent / f"{point.module.replace('.', '/')}.py"
 
 
-def _change(package: Path, point: Point) -> str:
-    """What is not as it was; "" if nothing is."""
+def _change(package: Path, point: HookPoint) -> str:
+    """Return what has changed; "" if nothing has."""
     where = f"{point.module}.{point.owner}"
     try:
         source = _path(package, point).read_text(encoding="utf-8")
@@ -82,7 +82,7 @@ class PatchingFinder(importlib.abc.MetaPathFinder):
         self._patches = patches
 
     @classmethod
-    def of(cls, points: Sequence[Point], by_role: Mapping[str, Patch]) -> PatchingFinder:
+    def of(cls, points: Sequence[HookPoint], by_role: Mapping[str, Patch]) -> PatchingFinder:
         """Points whose role has no patch are only called."""
         patches: dict[str, list[tuple[str, Patch]]] = {}
         for point in points:

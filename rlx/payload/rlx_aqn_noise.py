@@ -13,12 +13,12 @@ _FINGERPRINTED = 1024
 
 
 def stable_seed(*parts: int | str) -> int:
-    """A seed that depends on the parts alone; Python's own hash() differs from process to process."""
+    """Derive a seed from the parts alone; Python's own hash() differs from process to process."""
     return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:8], "big") >> 1
 
 
 def standard_noise(shape: torch.Size, seed: int) -> torch.Tensor:
-    """Standard normal float32 noise, drawn on the CPU: no device has a say in it."""
+    """Draw standard normal float32 noise on the CPU, so that it depends on no device."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float32)
 
 

@@ -3,7 +3,7 @@
 Nothing in here knows the engine. A back-end gives `score`, which has one row of tokens scored by the path that answers
 requests, and calls
 
-    probe = Probe(rows, score, record, forget)
+    probe = NoiseProbe(rows, score, record, forget)
     await probe.clean()                        # after each weight sync, before the noise
     await probe.pair(phase, step, sigma)       # each time that the engine has been told what it serves
 
@@ -38,7 +38,7 @@ Forget = Callable[[], Awaitable[object]]
 
 
 def fixed_rows(vocabulary: int, longest: int, banned: Collection[int] = ()) -> list[list[int]]:
-    """The same rows in every process and run: random tokens below `vocabulary` that are not among the `banned`.
+    """Return the same rows in every process and run: random tokens below `vocabulary` that are not `banned`.
 
     A row has at most `longest` tokens, which is one less than what the engine takes. No rows where none can be.
     """
@@ -48,7 +48,7 @@ def fixed_rows(vocabulary: int, longest: int, banned: Collection[int] = ()) -> l
     return [draw.choices(allowed, k=length) for _ in range(ROWS)] if allowed and length > 1 else []
 
 
-class Probe:
+class NoiseProbe:
     """Scores the rows on clean and on noisy weights, and records how far the pairs are apart.
 
     `forget` empties the engine's prefix cache, which scoring fills, and `cached` asks what is in it; None where there
@@ -122,7 +122,7 @@ class Probe:
         return found
 
     async def _ask_cache(self, until: float) -> None:
-        """What the look before this one left there was computed with other weights, or should have been forgotten."""
+        """Count what the engine's cache kept of the probe before: it was computed with other weights."""
         if self._cached is not None:
             kept = await asyncio.wait_for(self._cached(self._rows[0]), _left(until))
             self._kept = max(self._kept, kept)
@@ -139,7 +139,7 @@ class Probe:
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """The mean of the absolute differences."""
+    """Return the mean of the absolute differences."""
     return sum(abs(a - b) for a, b in zip(one, other, strict=True)) / len(one)
 
 

@@ -16,19 +16,19 @@ SCHEDULES, ADAPTIVE = ("geometric", "linear", "constant"), "adaptive"
 
 
 def settings_file() -> Path | None:
-    """Where this run has its settings; None where it carries no noise, and nobody watches it for having none."""
+    """Return the path of the run's settings; None for a run without noise that is not watched for having none."""
     run_dir = os.environ.get("RLX_RUN_DIR")
     path = Path(run_dir, "payload", "aqn.json") if run_dir else None
     return path if path and path.exists() else None
 
 
 def refusal(finding: str, what: str, fix: str) -> ValueError:
-    """What ends a run at its start, in the words of rlx's findings: id, what is wrong, and how to put it right."""
+    """Return what ends a run at its start, in the form of rlx's findings: id, problem and fix."""
     return ValueError(f"{finding} {what} (fix: {fix})")
 
 
 @dataclass(frozen=True)
-class Settings:
+class NoiseSettings:
     """The content of aqn.json. Sigmas are standard deviations in units of the weights; steps count from 1.
 
     `schedule` is the way from sigma_start to sigma_end; `epoch_steps` the steps of an epoch where the stages run
@@ -73,7 +73,7 @@ class Settings:
         return self.sigma_start == 0
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
+    def read(cls, path: Path) -> NoiseSettings:
         document = json.loads(path.read_text(encoding="utf-8"))
         lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
         return cls(**{**document, **lists})
@@ -84,7 +84,7 @@ class Settings:
         `measured`: step -> what the adaptive schedule follows, of the steps before; no other schedule looks at it.
         Source: NVlabs/QeRL trl_trainer/noise_scheduler.py; per epoch, zhshgmail/verl cfb21db5,
         `get_epoch_aware_sigma_schedule`: each epoch takes its share of the way. Steps outside 1 … total_steps carry
-        none: the weights synced after the last step are used by nobody.
+        none: the weights synced after the last step are not used.
         """
         if self.only_watches or not 1 <= step <= self.total_steps:
             return 0.0
@@ -118,7 +118,7 @@ class Settings:
         return self.sigma_start * (self.sigma_end / self.sigma_start) ** share
 
     def multiplier(self, name: str) -> float:
-        """The factor on sigma for the layer of that name."""
+        """Return the factor on sigma for the layer of that name."""
         factor = 1.0
         for pattern, own in self.multipliers.items():
             factor *= own if pattern in name else 1.0

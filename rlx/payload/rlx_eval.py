@@ -20,8 +20,8 @@ from typing import Any
 from data_rows import expanded
 from rlx_eval_checkpoint import convert, last_checkpoint
 from rlx_eval_grade import Grade, load_reward
-from rlx_eval_order import Failure, Order
-from rlx_eval_rows import Row, read_rows
+from rlx_eval_order import EvalFailure, EvalOrder
+from rlx_eval_rows import EvalRow, read_rows
 
 # Neither verl's merger nor its rewards need a module that the trainer was told to import, such as noise.
 OF_THE_TRAINER = ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "VERL_ENGINE_DEVICE")
@@ -29,15 +29,15 @@ OF_THE_TRAINER = ("VERL_USE_EXTERNAL_MODULES", "VERL_PLATFORM", "VERL_ENGINE_DEV
 SOURCE = "post"
 
 
-def check(order: Order) -> None:
-    """Raises Failure for what would make the evaluation fail after hours of training."""
+def check(order: EvalOrder) -> None:
+    """Check before the training what the evaluation needs after it. Raises EvalFailure for anything missing."""
     read_rows(order)
     load_reward(order)
     if order.convert and not os.access(expanded(order.convert), os.X_OK):
-        raise Failure(f"convert: {order.convert} is no program that can be run here")
+        raise EvalFailure(f"convert: {order.convert} is no program that can be run here")
 
 
-def run(order: Order, run_dir: Path, attempt_dir: Path) -> None:
+def run(order: EvalOrder, run_dir: Path, attempt_dir: Path) -> None:
     rows, grade = read_rows(order), load_reward(order)
     step, checkpoint = last_checkpoint(run_dir, attempt_dir)
     # Only what this stage made itself is ever removed.
@@ -51,7 +51,7 @@ def run(order: Order, run_dir: Path, attempt_dir: Path) -> None:
     _write(order, attempt_dir, step, [_line(step, row, *answer, grade) for row, answer in answers])
 
 
-def _answers(order: Order, folder: Path, rows: list[Row]) -> list[tuple[Row, tuple[str, str]]]:
+def _answers(order: EvalOrder, folder: Path, rows: list[EvalRow]) -> list[tuple[EvalRow, tuple[str, str]]]:
     """Each row with the text of its prompt and of an answer, as often as there are samples."""
     from rlx_eval_generate import answers
 
@@ -60,7 +60,7 @@ def _answers(order: Order, folder: Path, rows: list[Row]) -> list[tuple[Row, tup
     return list(zip(samples, answers(order, folder, [row.chat for row in samples]), strict=True))
 
 
-def _line(step: int, row: Row, prompt: str, output: str, grade: Grade) -> dict[str, Any]:
+def _line(step: int, row: EvalRow, prompt: str, output: str, grade: Grade) -> dict[str, Any]:
     """As verl's `_dump_generations` writes it: `score` and `reward` are what the function gives, `acc` its accuracy."""
     result = grade(row, output)
     told = {**result, "reward": result["score"]}
@@ -68,8 +68,8 @@ def _line(step: int, row: Row, prompt: str, output: str, grade: Grade) -> dict[s
     return {"input": prompt, "output": output, "gts": row.truth, "step": step, **told, "data_source": SOURCE}
 
 
-def _write(order: Order, attempt_dir: Path, step: int, lines: list[dict[str, Any]]) -> None:
-    """The outputs come first: whoever sees the value can look at them."""
+def _write(order: EvalOrder, attempt_dir: Path, step: int, lines: list[dict[str, Any]]) -> None:
+    """Write the outputs before the value, so that a reported value always has its outputs."""
     path = attempt_dir / "validation" / f"{step}.jsonl"
     path.parent.mkdir(exist_ok=True)
     text = "".join(json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in lines)
@@ -91,12 +91,12 @@ def main(what: str) -> int:
     for name in OF_THE_TRAINER:
         os.environ.pop(name, None)
     try:
-        order = Order.read(Path(__file__).with_name("eval.json"))
+        order = EvalOrder.read(Path(__file__).with_name("eval.json"))
         if what == "check":
             check(order)
         else:
             run(order, Path(os.environ["RLX_RUN_DIR"]), Path(os.environ["RLX_ATTEMPT_DIR"]))
-    except Failure as failure:
+    except EvalFailure as failure:
         _say(str(failure))
         return 1
     return 0

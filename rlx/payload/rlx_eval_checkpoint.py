@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from data_rows import expanded
-from rlx_eval_order import Failure, Order
+from rlx_eval_order import EvalFailure, EvalOrder
 
 LATEST = "latest_checkpointed_iteration.txt"
 # verl's, Megatron's own, and transformers'.
@@ -19,18 +19,18 @@ _ITERATION = re.compile(rb"iteration:\s+(\d{1,12})\s*/\s*\d{1,12}\s*\|")
 
 
 def last_checkpoint(run_dir: Path, attempt_dir: Path) -> tuple[int, Path]:
-    """The step and the folder of the checkpoint that the training ended with. Raises Failure where it is of before."""
+    """Return step and folder of the training's last checkpoint. Raises EvalFailure for an earlier step."""
     folder = run_dir / "checkpoints"
     try:
         step = int((folder / LATEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise Failure(f"there is no checkpoint: {folder / LATEST} cannot be read") from None
+        raise EvalFailure(f"there is no checkpoint: {folder / LATEST} cannot be read") from None
     trained = _last_step(attempt_dir)
     if trained is not None and trained != step:
-        raise Failure(f"the last checkpoint is of step {step}, and the training ended at step {trained}")
+        raise EvalFailure(f"the last checkpoint is of step {step}, and the training ended at step {trained}")
     found = [folder / form.format(step) for form in FORMS if (folder / form.format(step)).is_dir()]
     if not found:
-        raise Failure(f"there is no checkpoint of step {step} in {folder}, which {LATEST} names")
+        raise EvalFailure(f"there is no checkpoint of step {step} in {folder}, which {LATEST} names")
     return step, found[0]
 
 
@@ -48,8 +48,8 @@ def _last_step(attempt_dir: Path) -> int | None:
         return None
 
 
-def convert(order: Order, checkpoint: Path, folder: Path) -> None:
-    """Fill the empty folder with the model and its tokenizer. Raises Failure with the converter's exit code."""
+def convert(order: EvalOrder, checkpoint: Path, folder: Path) -> None:
+    """Fill the empty folder with the model and its tokenizer. Raises EvalFailure with the converter's exit code."""
     if order.convert:
         _run([str(expanded(order.convert)), str(checkpoint), str(folder)], checkpoint)
     elif ready := _ready(order, checkpoint):
@@ -58,27 +58,27 @@ def convert(order: Order, checkpoint: Path, folder: Path) -> None:
     else:
         _run(_merger(order, checkpoint, folder), checkpoint)
     if not (folder / "config.json").is_file():
-        raise Failure(f"the checkpoint {checkpoint} could not be converted: there is no config.json in {folder}")
+        raise EvalFailure(f"the checkpoint {checkpoint} could not be converted: there is no config.json in {folder}")
     _fold_adapter(order, folder)
 
 
 def _run(command: list[str], checkpoint: Path) -> None:
     if code := subprocess.run(command, check=False).returncode:
-        raise Failure(f"the checkpoint {checkpoint} could not be converted: {command[0]} ended with {code}")
+        raise EvalFailure(f"the checkpoint {checkpoint} could not be converted: {command[0]} ended with {code}")
 
 
-def _merger(order: Order, checkpoint: Path, folder: Path) -> list[str]:
+def _merger(order: EvalOrder, checkpoint: Path, folder: Path) -> list[str]:
     places = ["--local_dir", str(checkpoint / "actor"), "--target_dir", str(folder)]
     tied = ["--tie-word-embedding"] if _is_megatron(order) and _ties(checkpoint) else []
     return [sys.executable, "-m", "verl.model_merger", "merge", *order.merge, *tied, *places]
 
 
-def _is_megatron(order: Order) -> bool:
+def _is_megatron(order: EvalOrder) -> bool:
     return "megatron" in order.merge
 
 
-def _ready(order: Order, checkpoint: Path) -> Path | None:
-    """The folder with the weights in Hugging Face's form, where there is nothing to merge: of transformers' trainer the
+def _ready(order: EvalOrder, checkpoint: Path) -> Path | None:
+    """Return the folder of weights in Hugging Face's form where nothing must be merged: of transformers' trainer the
     checkpoint itself, with a bridge a part of Megatron's.
     """
     if (checkpoint / "config.json").is_file() and any(checkpoint.glob(_WEIGHTS)):
@@ -97,7 +97,7 @@ def _form(checkpoint: Path) -> tuple[Path, ...]:
     return checkpoint / "actor/model/huggingface", checkpoint / "actor/huggingface"
 
 
-def _fold_adapter(order: Order, folder: Path) -> None:
+def _fold_adapter(order: EvalOrder, folder: Path) -> None:
     """verl's merger leaves LoRA beside the weights of the base. Folded in, either engine reads one model.
 
     Where a checkpoint does not say alpha, as before 0.9, the merger writes 0: that would be the base alone.

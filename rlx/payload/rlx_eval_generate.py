@@ -12,18 +12,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx_eval_order import Failure, Order
+from rlx_eval_order import EvalFailure, EvalOrder
 
 Chat = Sequence["dict[str, str]"]
 
 
-def answers(order: Order, folder: Path, chats: Sequence[Chat]) -> list[tuple[str, str]]:
+def answers(order: EvalOrder, folder: Path, chats: Sequence[Chat]) -> list[tuple[str, str]]:
     """Prompt and answer of each chat, decoded without special tokens, as verl decodes them."""
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(str(folder), padding_side="left")
     if not tokenizer.chat_template:
-        raise Failure("the model's tokenizer has no chat template")
+        raise EvalFailure("the model's tokenizer has no chat template")
     prompts = [tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) for chat in chats]
     generate = _by_vllm if order.engine == "vllm" else _by_transformers
     outputs = generate(order, folder, tokenizer, prompts)
@@ -33,7 +33,7 @@ def answers(order: Order, folder: Path, chats: Sequence[Chat]) -> list[tuple[str
     ]
 
 
-def _by_transformers(order: Order, folder: Path, tokenizer: Any, prompts: list[list[int]]) -> Iterator[list[int]]:
+def _by_transformers(order: EvalOrder, folder: Path, tokenizer: Any, prompts: list[list[int]]) -> Iterator[list[int]]:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -48,7 +48,7 @@ def _by_transformers(order: Order, folder: Path, tokenizer: Any, prompts: list[l
         yield from _batch(model, tokenizer, prompts[start : start + order.batch_size])
 
 
-def _sampling(order: Order, end: int | list[int], pad: int) -> Any:
+def _sampling(order: EvalOrder, end: int | list[int], pad: int) -> Any:
     from transformers import GenerationConfig
 
     sampled = {"do_sample": True, "temperature": order.temperature, "top_k": 0, "top_p": 1.0}
@@ -65,7 +65,7 @@ def _batch(model: Any, tokenizer: Any, prompts: list[list[int]]) -> list[list[in
     return tokens[:, inputs["input_ids"].shape[1] :].tolist()
 
 
-def _by_vllm(order: Order, folder: Path, tokenizer: Any, prompts: list[list[int]]) -> list[list[int]]:
+def _by_vllm(order: EvalOrder, folder: Path, tokenizer: Any, prompts: list[list[int]]) -> list[list[int]]:
     from vllm import LLM, SamplingParams
 
     model = LLM(

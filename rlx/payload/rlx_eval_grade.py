@@ -11,11 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlx_eval_order import Failure, Order
-from rlx_eval_rows import Row
+from rlx_eval_order import EvalFailure, EvalOrder
+from rlx_eval_rows import EvalRow
 
-Grade = Callable[[Row, str], "dict[str, Any]"]
-"""What is told of an answer: `score`, `acc`, and whatever else the function says. Raises Failure."""
+Grade = Callable[[EvalRow, str], "dict[str, Any]"]
+"""What is told of an answer: `score`, `acc`, and whatever else the function says. Raises EvalFailure."""
 
 # As verl's reward_score/gsm8k.py, strict: the last `#### number` among the last 300 characters, without commas.
 _ANSWER = re.compile(r"#### (-?[0-9.,]+)")
@@ -28,11 +28,11 @@ def gsm8k(solution_str: str, ground_truth: str, **_: Any) -> float:
     return float(bool(found) and found[-1].replace(",", "") == ground_truth)
 
 
-def load_reward(order: Order) -> Grade:
-    """Raises Failure for a function that cannot be loaded."""
+def load_reward(order: EvalOrder) -> Grade:
+    """Load the recipe's reward function as a grader. Raises EvalFailure if that is impossible."""
     function, kwargs = _function(order.reward), order.reward.get("kwargs") or {}
 
-    def grade(row: Row, output: str) -> dict[str, Any]:
+    def grade(row: EvalRow, output: str) -> dict[str, Any]:
         try:
             result = function(
                 data_source=row.source,
@@ -42,14 +42,16 @@ def load_reward(order: Order) -> Grade:
                 **kwargs,
             )
             result = asyncio.run(result) if inspect.iscoroutine(result) else result
-        except Exception as problem:  # noqa: BLE001 - somebody's code
-            raise Failure(f"row {row.number}: the reward function fails: {type(problem).__name__}: {problem}") from None
+        except Exception as problem:  # noqa: BLE001 - the user's code
+            raise EvalFailure(
+                f"row {row.number}: the reward function fails: {type(problem).__name__}: {problem}"
+            ) from None
         return _told(result, row)
 
     return grade
 
 
-def _told(result: Any, row: Row) -> dict[str, Any]:
+def _told(result: Any, row: EvalRow) -> dict[str, Any]:
     """As verl's naive reward manager reads it: a number is score and accuracy at once."""
     told = dict(result) if isinstance(result, dict) else {"score": result}
     told.setdefault("acc", told.get("score"))
@@ -59,7 +61,7 @@ def _told(result: Any, row: Row) -> dict[str, Any]:
         except (KeyError, TypeError, ValueError):
             finite = False
         if not finite:
-            raise Failure(f"row {row.number}: the reward function returns {result!r}, which has no number {name}")
+            raise EvalFailure(f"row {row.number}: the reward function returns {result!r}, which has no number {name}")
         told[name] = float(told[name])
     return told
 
@@ -69,12 +71,12 @@ def _function(reward: dict[str, Any]) -> Callable[..., Any]:
         return gsm8k
     try:
         return _of_verl() if "name" in reward else _of_file(reward)
-    except Exception as problem:  # noqa: BLE001 - somebody's code
-        raise Failure(f"the reward function cannot be loaded: {type(problem).__name__}: {problem}") from None
+    except Exception as problem:  # noqa: BLE001 - the user's code
+        raise EvalFailure(f"the reward function cannot be loaded: {type(problem).__name__}: {problem}") from None
 
 
 def _of_verl() -> Callable[..., Any]:
-    """What verl picks by the source of each row."""
+    """Grade as verl does, by the source of each row."""
     from verl.utils.reward_score import default_compute_score
 
     function: Callable[..., Any] = default_compute_score

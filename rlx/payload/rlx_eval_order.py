@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 
-class Failure(Exception):
+class EvalFailure(Exception):
     """Why there is no result, in one line for the log."""
 
 
 @dataclass(frozen=True)
-class Order:
+class EvalOrder:
     """Lengths in tokens. `row_count`: what the recipe promises, None if nothing.
 
     `reward`: {"name"} or {"file", "function", "kwargs"}. `convert` is a program, `merge` the arguments of verl's own
@@ -42,5 +42,5 @@ class Order:
     lora_alpha: float | None
 
     @classmethod
-    def read(cls, path: Path) -> Order:
+    def read(cls, path: Path) -> EvalOrder:
         return cls(**json.loads(path.read_text(encoding="utf-8")))

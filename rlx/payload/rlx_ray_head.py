@@ -21,7 +21,7 @@ NODES_WITHIN_S = 1800.0
 
 
 def hold_one(settings: dict[str, Any], address_file: Path) -> NoReturn:
-    """A Ray of one node."""
+    """Run a Ray of one node."""
     import ray
 
     deadline = time.monotonic() + settings["ready_within_s"]
@@ -34,7 +34,7 @@ def hold_one(settings: dict[str, Any], address_file: Path) -> NoReturn:
 
 
 def hold(settings: dict[str, Any], head: Address, address_file: Path) -> NoReturn:
-    """The first of several nodes. Ends with 1 when a node is lost."""
+    """Run the first of several nodes. Ends with 1 when a node is lost."""
     import ray
 
     refuse_what_cannot_be_bound(head)
@@ -119,7 +119,7 @@ def end_children() -> None:
 
 
 def await_nodes(count: int, deadline: float) -> None:
-    """Exits with a message if one is missing by then, or is lost before the last one came."""
+    """Wait for all nodes. Exits with a message if one is missing by then, or is lost before the last one joined."""
     told = time.monotonic()
     while True:
         alive, lost = alive_and_lost()
@@ -161,7 +161,7 @@ def end_if_lost(lost: dict[int, str]) -> None:
 
 
 def await_resources(settings: dict[str, Any], deadline: float) -> None:
-    """Exits with a message if they are not there by then."""
+    """Wait for the resources. Exits with a message if they are missing by then."""
     while missing := list(missing_resources(settings)):
         if time.monotonic() > deadline:
             sys.exit(f"rlx: Ray has {' and '.join(missing)} {settings['waiting']}\n  fix: {settings['fix']}")
@@ -169,7 +169,7 @@ def await_resources(settings: dict[str, Any], deadline: float) -> None:
 
 
 def missing_resources(settings: dict[str, Any]) -> list[str]:
-    """A placement group lies on one node, so that what a node lacks counts even if others have more."""
+    """List what each node lacks: a placement group is on one node, so another node's surplus does not help."""
     import ray
 
     found = ray.cluster_resources()  # type: ignore[no-untyped-call]
@@ -187,7 +187,7 @@ def lacks(found: dict[str, float], wanted: dict[str, int]) -> list[str]:
 
 
 def write(path: Path, text: str) -> None:
-    """Renamed into place: who finds the file finds all of it."""
+    """Rename the file into place, so that it is always complete."""
     scratch = path.with_name(f".{path.name}")
     scratch.write_text(text, encoding="utf-8")
     scratch.rename(path)

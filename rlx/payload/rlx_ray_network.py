@@ -28,14 +28,14 @@ class Address:
 
     @property
     def number(self) -> str:
-        """The host as a numeric address. Exits with a message for a name that nobody knows here."""
+        """The host as a numeric address. Exits with a message for a name that does not resolve here."""
         try:
             return cast(str, socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)[0][4][0])
         except OSError as problem:
             sys.exit(f"rlx: the head's address {self.host} is unknown here: {problem}")
 
     def try_to_connect(self) -> OSError | None:
-        """What stands against it: ConnectionRefusedError where the machine answers and nobody listens."""
+        """Return why no connection is possible: ConnectionRefusedError if the machine answers and nothing listens."""
         try:
             socket.create_connection((self.host, self.port), PATIENCE_S).close()
         except OSError as problem:
@@ -43,7 +43,7 @@ class Address:
         return None
 
     def own_address(self) -> str:
-        """That of this machine from which packets to it leave. Nothing is sent."""
+        """Return the address of this machine from which packets to it leave. Nothing is sent."""
         family = socket.AF_INET6 if ":" in self.number else socket.AF_INET
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((self.number, self.port))
@@ -51,7 +51,7 @@ class Address:
 
 
 def refuse_what_cannot_be_bound(head: Address) -> None:
-    """Exits with a message for an address that is not this machine's, or a port that is taken."""
+    """Check that the port is free. Exits with a message for an address of another machine, or a port in use."""
     family = socket.AF_INET6 if ":" in head.number else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         try:

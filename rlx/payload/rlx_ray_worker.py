@@ -26,7 +26,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def hold(settings: dict[str, Any], head: Address) -> NoReturn:
-    """Joins the head's Ray and stays until that is gone, which is an exit with 0; all else is a message and 1."""
+    """Join the head's Ray and stay until that ends, which is an exit with 0; anything else is a message and 1."""
     deadline = time.monotonic() + nodes_within_s()
     await_head(head, deadline)
     name_interface(head.own_address())
@@ -71,7 +71,7 @@ def ray_node(settings: dict[str, Any], head: Address) -> Iterator[tuple[subproce
 
 
 def end(node: subprocess.Popen[bytes]) -> None:
-    """A raylet that cannot say goodbye to the head tries for long, and its agents go only some time after it."""
+    """End the raylet: one that cannot reach the head tries for long, and its agents end only some time after it."""
     told = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     psutil = psutil_of_ray()
     try:
@@ -109,7 +109,7 @@ def command(settings: dict[str, Any], head: Address) -> list[str]:
 
 
 def end_with_parent() -> None:
-    """The kernel sends TERM to Ray's node, which takes its processes with it, should this process be killed."""
+    """Have the kernel send TERM to Ray's node, which ends its processes, if this process is killed."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -134,7 +134,7 @@ def stay(node: subprocess.Popen[bytes], log: Path, head: Address) -> NoReturn:
 
 
 def end_if_gone(head: Address) -> None:
-    """A head that refuses connections is gone; one that cannot be reached may only be behind a bad line."""
+    """Tell whether the head is gone: it refuses connections. One that cannot be reached may only have a bad network."""
     since, refusals = time.monotonic(), 0
     while problem := head.try_to_connect():
         refusals = refusals + 1 if isinstance(problem, ConnectionRefusedError) else 0

@@ -162,14 +162,14 @@ def chosen(tensors: Iterable[str] | dict[str, torch.Tensor]) -> Iterator[str]:
 
 
 def _local(tensor: torch.Tensor) -> torch.Tensor:
-    """The part of a distributed tensor that this process holds."""
+    """Return the part of a distributed tensor that this process holds."""
     local = getattr(tensor, "to_local", None)
     found: torch.Tensor = local() if local is not None else tensor
     return found.detach()
 
 
 def _sample(tensor: torch.Tensor) -> torch.Tensor:
-    """A vector of at most _ELEMENTS elements, spread over the tensor; of a small one all."""
+    """Return a vector of at most _ELEMENTS elements, spread over the tensor; of a small one all."""
     part = _local(tensor)
     for dim in range(part.dim()):
         step = math.ceil(part.numel() / _ELEMENTS)
@@ -184,14 +184,14 @@ def _to_bfloat16(sample: torch.Tensor) -> torch.Tensor:
 
 
 def _sizes(samples: list[torch.Tensor]) -> list[float]:
-    """The root mean square of each sample, 0 of a quantised one: by those of adapters, how much they change weights."""
+    """Return the root mean square of each sample, 0 of a quantised one. Of adapters it shows their effect."""
     usual = (torch.float32, torch.bfloat16, torch.float16)
     sizes = [float(sample.float().square().mean().sqrt()) if sample.dtype in usual else 0.0 for sample in samples]
     return [float(f"{size:.4g}") for size in sizes]
 
 
 def _digests(samples: list[torch.Tensor]) -> list[str]:
-    """The first 16 hexadecimal digits of each SHA-256; samples of one dtype leave their device together."""
+    """Return the first 16 hexadecimal digits of each SHA-256; samples of one dtype leave their device together."""
     groups: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for place, sample in enumerate(samples):
         groups.setdefault((sample.device, sample.dtype), []).append(place)

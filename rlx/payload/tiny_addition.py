@@ -48,7 +48,7 @@ def sums() -> list[Sum]:
 
 
 def build_tokenizer() -> Qwen2Tokenizer:
-    """A byte-level tokenizer with one token per role name, so that prompts stay short.
+    """Make a byte-level tokenizer with one token per role name, so that prompts stay short.
 
     transformers 5 forces the class Qwen2Tokenizer on every model of type qwen2, so it is built as just that.
     """
@@ -74,7 +74,7 @@ def build_tokenizer() -> Qwen2Tokenizer:
 
 
 def build_model(tokenizer: Qwen2Tokenizer, heads: int) -> Qwen2ForCausalLM:
-    """A random Qwen2 of 92 thousand parameters in float32, whatever the number of heads (2 or 4)."""
+    """Make a random Qwen2 of 92 thousand parameters in float32, whatever the number of heads (2 or 4)."""
     torch.manual_seed(SEED)
     end, pad = tokenizer.convert_tokens_to_ids([TURN_END, END_OF_TEXT])
     config = Qwen2Config(

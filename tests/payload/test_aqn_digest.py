@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
 from rlx_aqn_digest import Snapshot  # noqa: E402
-from rlx_aqn_settings import Settings  # noqa: E402
+from rlx_aqn_settings import NoiseSettings  # noqa: E402
 
 from tests.payload.models import dense, weights  # noqa: E402
 
@@ -51,7 +51,7 @@ class TestInASync:
     """Settings with noise from step 2 of 3 on, in bfloat16 too small for any weight to change at step 3."""
 
     def run(self, tmp_path: Path, dtype: torch.dtype = torch.float32) -> list[dict[str, object]]:
-        settings = Settings(sigma_start=0.05, sigma_end=0.0001, stages=3, total_steps=3, seed=1)
+        settings = NoiseSettings(sigma_start=0.05, sigma_end=0.0001, stages=3, total_steps=3, seed=1)
         injector = Injector(settings, tmp_path / "events.jsonl")
         model = dense().to(dtype)
         clean = weights(model)
@@ -88,7 +88,7 @@ class TestInASync:
         assert len({line["digest_clean"] for line in lines}) == 3
 
     def test_an_engine_that_gave_its_weights_away_found_nothing(self, tmp_path: Path) -> None:
-        injector = Injector(Settings(0.05, 0.0005, 3, 3), tmp_path / "events.jsonl")
+        injector = Injector(NoiseSettings(0.05, 0.0005, 3, 3), tmp_path / "events.jsonl")
         model = dense()
         for _ in range(2):
             injector.restore(kept=False)

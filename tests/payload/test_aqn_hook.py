@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from rlx_aqn_hook import PatchingFinder, Point
+from rlx_aqn_hook import HookPoint, PatchingFinder
 
 SOURCE = "class Worker:\n    def sync(self, step):\n        return [step]\n"
 
@@ -17,7 +17,7 @@ def finder(word: str) -> PatchingFinder:
         sync = cls.sync  # type: ignore[attr-defined]
         cls.sync = lambda self, step: [*sync(self, step), word]  # type: ignore[attr-defined]
 
-    return PatchingFinder.of([Point("worker", "an_engine", "Worker", "sync", ("self", "step"))], {"worker": patch})
+    return PatchingFinder.of([HookPoint("worker", "an_engine", "Worker", "sync", ("self", "step"))], {"worker": patch})
 
 
 @pytest.mark.parametrize("words", [["noise"], ["noise", "platform"], ["noise", "platform", "plugin"]])

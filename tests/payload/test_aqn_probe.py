@@ -11,7 +11,7 @@ import pytest
 import rlx_aqn_probe
 from hypothesis import given
 from hypothesis import strategies as st
-from rlx_aqn_probe import Probe, fixed_rows
+from rlx_aqn_probe import NoiseProbe, fixed_rows
 from syrupy.assertion import SnapshotAssertion
 
 ROWS = [[1, 2, 3], [4, 5, 6]]
@@ -50,7 +50,7 @@ def engine() -> Engine:
 def probed(engine: Engine, *life: Any) -> list[dict[str, Any]]:
     """The records of a life: a number is the level of a sync, a triple what is served then and its level."""
     lines: list[dict[str, Any]] = []
-    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)), engine.forget, engine.cached)
+    probe = NoiseProbe(ROWS, engine.score, lambda _, line: lines.append(dict(line)), engine.forget, engine.cached)
 
     async def live() -> None:
         for each in life:
@@ -165,7 +165,7 @@ def test_after_three_misses_nobody_is_asked_again(engine: Engine) -> None:
 
 def test_a_late_look_costs_one_pair(engine: Engine) -> None:
     lines: list[dict[str, Any]] = []
-    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)))
+    probe = NoiseProbe(ROWS, engine.score, lambda _, line: lines.append(dict(line)))
 
     async def live() -> None:
         await probe.clean()
@@ -182,7 +182,7 @@ def test_the_first_look_may_take_longer_than_later_ones(engine: Engine, monkeypa
     """An engine loads and compiles for its first scores; a look that is missing there costs all pairs of the sync."""
     monkeypatch.setattr(rlx_aqn_probe, "LIMIT_S", 0.05)
     lines: list[dict[str, Any]] = []
-    probe = Probe(ROWS, engine.score, lambda _, line: lines.append(dict(line)))
+    probe = NoiseProbe(ROWS, engine.score, lambda _, line: lines.append(dict(line)))
 
     async def warming_up(row: Sequence[int]) -> Any:
         engine.fault = None
@@ -208,5 +208,5 @@ def test_without_rows_or_without_a_sync_it_says_so(engine: Engine, wording: Snap
     (line,) = probed(engine, ("rollout", 1, 0.0))
     assert line["missing"] == wording
     lines: list[dict[str, Any]] = []
-    asyncio.run(Probe([], engine.score, lambda _, line: lines.append(dict(line))).pair("rollout", 1, 0.0))
+    asyncio.run(NoiseProbe([], engine.score, lambda _, line: lines.append(dict(line))).pair("rollout", 1, 0.0))
     assert "no token" in lines[0]["missing"] and not engine.asked

@@ -22,9 +22,9 @@ import pytest
 import transformers
 from rlx_eval_checkpoint import convert
 from rlx_eval_generate import answers
-from rlx_eval_order import Order
+from rlx_eval_order import EvalOrder
 from rlx_eval_rows import read_rows
-from rlx_verl_cpu_sampling import Request, sample
+from rlx_verl_cpu_sampling import SamplingRequest, sample
 
 from rlx.evidence import read_evidence, read_items
 from rlx.resources import payload_folder
@@ -168,7 +168,7 @@ def test_rewards_that_verl_knows_by_name_are_its_own(run: Run) -> None:
 
 def outputs(tiny: Path, folder: Path, samples: int = 1, **changes: Any) -> list[str]:
     """The answers of a model to the 100 rows, in this process: torch takes seconds to load."""
-    order = Order(**{**_order(tiny, Path("/unused")), "batch_size": 100, **changes})
+    order = EvalOrder(**{**_order(tiny, Path("/unused")), "batch_size": 100, **changes})
     chats = [row.chat for row in read_rows(order) for _ in range(samples)]
     return [output for _, output in answers(order, folder, chats)]
 
@@ -179,7 +179,7 @@ def test_answers_are_those_of_the_rollout_that_validates(tiny: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(tiny / "model").float().eval()
     chats = pyarrow.parquet.read_table(tiny / "val.parquet").column("prompt").to_pylist()
     prompts = [tokenizer.apply_chat_template(chat, add_generation_prompt=True, return_dict=False) for chat in chats]
-    requests = [Request(tuple(prompt), seed=0, max_tokens=8, temperature=0.0) for prompt in prompts]
+    requests = [SamplingRequest(tuple(prompt), seed=0, max_tokens=8, temperature=0.0) for prompt in prompts]
     expected = [
         tokenizer.decode(answer.tokens, skip_special_tokens=True)
         for answer in sample(model, requests, {tokenizer.eos_token_id})
@@ -221,7 +221,7 @@ def test_adapters_beside_the_weights_are_folded_in(run: Run, tiny: Path, tmp_pat
     shutil.copytree(tiny / "model", merged)
     adapted.merge_and_unload().save_pretrained(merged)
     folder.mkdir()
-    convert(Order(**_order(tiny, run.folder / "convert.sh") | {"lora_alpha": 64}), checkpoint, folder)
+    convert(EvalOrder(**_order(tiny, run.folder / "convert.sh") | {"lora_alpha": 64}), checkpoint, folder)
     assert outputs(tiny, folder) == outputs(tiny, merged) != outputs(tiny, tiny / "model")
 
 
@@ -232,7 +232,7 @@ def test_weights_that_need_no_merging_are_taken_as_they_are(place: str, tiny: Pa
     shutil.copytree(tiny / "model", checkpoint / place)
     folder.mkdir()
     order = {**_order(tiny, Path("/unused")), "convert": None, "merge": ["--backend", "megatron"]}
-    convert(Order(**order), checkpoint, folder)
+    convert(EvalOrder(**order), checkpoint, folder)
     assert outputs(tiny, folder) == outputs(tiny, tiny / "model")
     shutil.rmtree(folder)
     assert (checkpoint / place / "model.safetensors").is_file()

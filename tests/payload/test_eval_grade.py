@@ -13,8 +13,8 @@ import rlx_eval_grade
 from hypothesis import given
 from hypothesis import strategies as st
 from rlx_eval_grade import gsm8k, load_reward
-from rlx_eval_order import Failure, Order
-from rlx_eval_rows import Row
+from rlx_eval_order import EvalFailure, EvalOrder
+from rlx_eval_rows import EvalRow
 
 from tests.wheels import INSTALLED
 
@@ -46,15 +46,15 @@ def test_what_it_tells_apart() -> None:
     assert gsm8k("#### 1000" + " " * 300, "1000") == 0
 
 
-def order_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Order:
+def order_of(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EvalOrder:
     """The function stands beside the program, as in the payload of a run."""
     (tmp_path / "own.py").write_text(text, encoding="utf-8")
     monkeypatch.setattr(rlx_eval_grade, "__file__", str(tmp_path / "rlx_eval_grade.py"))
-    nothing = {name: None for name in Order.__dataclass_fields__}
-    return Order(**{**nothing, "reward": {"file": "own.py", "function": "compute_score", "kwargs": {"most": 2}}})
+    nothing = {name: None for name in EvalOrder.__dataclass_fields__}
+    return EvalOrder(**{**nothing, "reward": {"file": "own.py", "function": "compute_score", "kwargs": {"most": 2}}})
 
 
-ROW = Row(7, [{"role": "user", "content": "1+1"}], "2", "some/source", {"index": 3})
+ROW = EvalRow(7, [{"role": "user", "content": "1+1"}], "2", "some/source", {"index": 3})
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_what_a_function_tells(
 def test_what_is_no_score(returned: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = f"inf = float('inf')\ndef compute_score(**_):\n    return {returned}\n"
     grade = load_reward(order_of(text, tmp_path, monkeypatch))
-    with pytest.raises(Failure, match=r"row 7: .*(score|acc)"):
+    with pytest.raises(EvalFailure, match=r"row 7: .*(score|acc)"):
         grade(ROW, "2")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rlx_aqn_hook import Point
+from rlx_aqn_hook import HookPoint
 from rlx_mindspeed_rl_hook_points import check_points
 
 from rlx.resources import payload_folder
@@ -33,7 +33,7 @@ SETTINGS = {"sigma_start": 0.05, "sigma_end": 0.02, "stages": 3, "total_steps": 
 ROLLOUTS = [("rollout", step, 3 <= step <= 6) for step in range(1, 8)]
 
 
-def copy_of(tree: Path, points: tuple[Point, ...], folder: Path) -> Path:
+def copy_of(tree: Path, points: tuple[HookPoint, ...], folder: Path) -> Path:
     """The hooked files alone, in a package of their own."""
     for point in points:
         name = f"{point.module.replace('.', '/')}.py"

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from rlx_verl_cpu_sampling import Request, draw, restrict, sample  # noqa: E402
+from rlx_verl_cpu_sampling import SamplingRequest, draw, restrict, sample  # noqa: E402
 
 LOGITS = torch.log(torch.tensor([[0.4, 0.3, 0.2, 0.1]]))
 
@@ -73,9 +73,9 @@ def model() -> torch.nn.Module:
 
 class TestModel:
     @staticmethod
-    def requests() -> list[Request]:
+    def requests() -> list[SamplingRequest]:
         prompts = [(5, 6, 7), (5, 6, 7), (9, 8), (1, 2, 3, 4)]
-        return [Request(prompt, seed=number, max_tokens=6) for number, prompt in enumerate(prompts)]
+        return [SamplingRequest(prompt, seed=number, max_tokens=6) for number, prompt in enumerate(prompts)]
 
     def test_batch_and_order_do_not_change_an_answer(self, model) -> None:
         together = sample(model, self.requests(), frozenset({0}))
@@ -96,7 +96,7 @@ class TestModel:
         assert answer.log_probs == pytest.approx(exact, abs=1e-5)
 
     def test_temperature_zero_is_greedy(self, model) -> None:
-        request = Request((5, 6, 7), seed=1, max_tokens=4, temperature=0.0)
+        request = SamplingRequest((5, 6, 7), seed=1, max_tokens=4, temperature=0.0)
         answer = sample(model, [request, self.requests()[0]], frozenset())[0]
         text = list(request.prompt)
         for token in answer.tokens:
@@ -106,7 +106,7 @@ class TestModel:
 
     def test_answers_end_with_the_end_token_or_at_their_limit(self, model) -> None:
         free = sample(model, self.requests(), frozenset())[0].tokens
-        requests = [self.requests()[0], Request((5, 6, 7), seed=0, max_tokens=1)]
+        requests = [self.requests()[0], SamplingRequest((5, 6, 7), seed=0, max_tokens=1)]
         ended, limited = sample(model, requests, frozenset({free[2]}))
         assert ended.tokens == free[: free.index(free[2]) + 1]
         assert limited.tokens == free[:1]

@@ -74,14 +74,14 @@ class TestContent:
 
     def test_the_warmed_up_model_is_sometimes_right(self, made: Path) -> None:
         import tiny_addition
-        from rlx_verl_cpu_sampling import Request, sample
+        from rlx_verl_cpu_sampling import SamplingRequest, sample
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(made / "model").eval()
         tokenizer = AutoTokenizer.from_pretrained(made / "model")
         pairs = tiny_addition.sums()
         prompts = [tuple(tiny_addition._prompt_and_answer(tokenizer, pair)[0]) for pair in pairs]
-        requests = [Request(prompt, seed=0, max_tokens=8, temperature=0.0) for prompt in prompts]
+        requests = [SamplingRequest(prompt, seed=0, max_tokens=8, temperature=0.0) for prompt in prompts]
         answers = sample(model, requests, frozenset({tokenizer.eos_token_id}))
         right = [
             compute_score(tokenizer.decode(answer.tokens), str(sum(pair)))["acc"]

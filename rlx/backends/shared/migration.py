@@ -10,7 +10,7 @@ REMOVED = None
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class MigrationSizes:
     """Devices over which the model is split; `micro_batch_size`: samples a device and pass. None: to be chosen."""
 
     tp: int | None = None

@@ -192,7 +192,7 @@ class UsersScript:
     steps: int = 0
 
 
-class ScriptPart(Protocol):
+class UsersScriptPart(Protocol):
     """The part `users_script` of a back-end: one that takes noise from outside has `plan`, the others say why not.
 
     `NAMED` finds the back-end in a script, `STEPS` the number of steps as its first group.
@@ -207,7 +207,7 @@ class ScriptPart(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class UsersScriptFrame:
     """What surrounds the script in launch.sh, by the names of the template. `path` is below the run directory.
 
     The configuration is taken out of the `log` of the attempt, from the sed address `begin` on, into `printed`.

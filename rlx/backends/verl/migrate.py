@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlx.backends.shared.migration import REMOVED, Keys, Sizes
+from rlx.backends.shared.migration import REMOVED, Keys, MigrationSizes
 from rlx.errors import UsageError
 
 # The guide's tensor parallel size, and what is left of it where heads or devices do not divide by it.
@@ -22,7 +22,7 @@ _ONLY_FSDP = re.compile(r"(.*\.)?(ulysses_sequence_parallel_size|use_remove_padd
 _STRATEGY = re.compile(r"(actor_rollout_ref\.(actor|ref)|critic)\.strategy")
 
 
-def to_megatron(document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]:
+def to_megatron(document: Mapping[str, Any], sizes: MigrationSizes) -> dict[Keys, object]:
     """Path in the recipe → new value, None to remove it. `document` is the resolved recipe.
 
     Halving the micro batch keeps every batch divisible: each data parallel group has `tp` times the samples of a
@@ -41,7 +41,7 @@ def to_megatron(document: Mapping[str, Any], sizes: Sizes) -> dict[Keys, object]
     return {**changes, **dict(override_changes(document["overrides"]))}
 
 
-def splits(document: Mapping[str, Any], sizes: Sizes) -> list[Sizes]:
+def splits(document: Mapping[str, Any], sizes: MigrationSizes) -> list[MigrationSizes]:
     """The sizes themselves, or all for which the devices come out even. Raises UsageError if they do not."""
     layout = document["layout"]
     devices = layout["nodes"] * layout["devices_per_node"]

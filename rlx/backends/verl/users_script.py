@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
 from rlx.backends.shared.payload_files import modules
 from rlx.backends.shared.shell import on_host, render_template
-from rlx.backends.shared.users_launches import Frame, UsersScript
+from rlx.backends.shared.users_launches import UsersScript, UsersScriptFrame
 from rlx.backends.verl.environment import NOISE_HOOK, with_module
 from rlx.backends.verl.overrides import CPU_PLUGIN
 from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
@@ -80,8 +80,8 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
     )
 
 
-def _frame(script: UsersScript, site: Site) -> Frame:
-    return Frame(
+def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
+    return UsersScriptFrame(
         title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
         device=script.device_kind,
         env={**site.env, **(with_module(site.env, NOISE_HOOK) if _is_hooked(script) else {})},

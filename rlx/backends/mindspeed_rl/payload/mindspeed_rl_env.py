@@ -27,7 +27,7 @@ def main(own: str, variables: str, output: str) -> None:
 
 
 def with_noise(runtime_env: dict[str, Any]) -> dict[str, Any]:
-    """Exits where this MindSpeed-RL has no place for the noise: the arm would train clean."""
+    """Exit where this MindSpeed-RL lacks a place that the noise needs: the arm would train clean."""
     if not Path(__file__).with_name("rlx_mindspeed_rl_hook.py").exists():
         return runtime_env
     from rlx_mindspeed_rl_hook import with_setup

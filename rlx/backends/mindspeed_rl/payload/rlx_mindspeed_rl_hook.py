@@ -31,7 +31,7 @@ def setup() -> None:
 
 
 def with_setup(runtime_env: Mapping[str, Any]) -> dict[str, Any]:
-    """The runtime_env with `setup` in it. Raises ValueError where this MindSpeed-RL has no place for the noise."""
+    """Add `setup` to the runtime_env. Raises ValueError where this MindSpeed-RL lacks a place that the noise needs."""
     check_points(_package_folder())
     variables = runtime_env["env_vars"]
     # Ray puts in what its own processes have: on another machine of the run the folder may be another one.

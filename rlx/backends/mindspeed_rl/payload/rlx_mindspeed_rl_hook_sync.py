@@ -42,7 +42,7 @@ class EngineNoise:
 
 
 def hook_worker(cls: Any) -> None:
-    """The worker that trains and generates: from now on its engine knows whose iterations it serves."""
+    """Register the worker that trains and generates, whose iterations its engine serves from now on."""
     build = cls._build_rollout
 
     @functools.wraps(build)
@@ -89,7 +89,7 @@ def _noise_of(engine: Any) -> EngineNoise:
 
 
 def _step(engine: Any) -> int:
-    """The iteration as which the log will report what is generated next. Raises ValueError where nobody counts."""
+    """Return the iteration that the log will report for the next generation. Raises ValueError without a counter."""
     worker = getattr(engine, "_rlx_worker", None)
     if worker is None:
         what = "aqn: weights were synced into an engine that belongs to no worker, so that no iteration is known"

@@ -39,7 +39,7 @@ BackendFacts = MindSpeedRlFacts
 
 
 @dataclass(frozen=True)
-class Sizes:
+class NpuSizes:
     """Counts of at least 1."""
 
     facts: Facts

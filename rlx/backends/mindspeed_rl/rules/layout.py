@@ -16,7 +16,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     SAMPLES,
     TP,
     MindSpeedRlFacts,
-    Sizes,
+    NpuSizes,
 )
 from rlx.planning.rules.number_text import divisors, near, one_of
 from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
@@ -27,7 +27,7 @@ _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 @rule("RLX270")
 def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes = Sizes(facts)
+    sizes = NpuSizes(facts)
     npus, size = sizes[NPUS], sizes.model_parallel
     if npus and size and npus % size:
         message = f"layout: tp {sizes[TP]} × pp {sizes[PP]} × cp {sizes[CP]} = {size} does not divide the {npus} NPUs"
@@ -36,12 +36,12 @@ def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX271")
 def batch_over_groups(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    yield from _dealt_out(facts, Sizes(facts).groups, "data-parallel groups")
+    yield from _dealt_out(facts, NpuSizes(facts).groups, "data-parallel groups")
 
 
 @rule("RLX272")
 def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes = Sizes(facts)
+    sizes = NpuSizes(facts)
     batch, groups, n, micro = sizes[BATCH], sizes.groups, sizes[SAMPLES], sizes[MICRO]
     if not (batch and groups and n and micro) or batch % groups:
         return
@@ -53,7 +53,7 @@ def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX273")
 def batch_over_rollouts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    yield from _dealt_out(facts, Sizes(facts).replicas, "rollout replicas")
+    yield from _dealt_out(facts, NpuSizes(facts).replicas, "rollout replicas")
 
 
 def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterator[Flaw]:
@@ -66,7 +66,7 @@ def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterato
 
 @rule("RLX274")
 def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes = Sizes(facts)
+    sizes = NpuSizes(facts)
     infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
     if not (infer_ep and infer_tp and ep):
         return
@@ -83,7 +83,7 @@ def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX275")
 def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes = Sizes(facts)
+    sizes = NpuSizes(facts)
     train, infer, npus, pp = sizes[TP], sizes[INFER_TP], sizes[NPUS], sizes[PP]
     if not (train and infer and npus and pp):
         return
@@ -98,7 +98,7 @@ def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX276")
 def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes, model = Sizes(facts), facts.architecture
+    sizes, model = NpuSizes(facts), facts.architecture
     if model is None:
         return
     wholes = [(TP, model.heads, "attention heads")]
@@ -121,7 +121,7 @@ def pools(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX278")
 def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes, layout = Sizes(facts), facts.recipe.layout
+    sizes, layout = NpuSizes(facts), facts.recipe.layout
     there = layout.nodes * layout.devices_per_node
     if (sizes[NPUS] or 0) > there:
         message = f"{sizes.named(NPUS)}: {layout.nodes} × {layout.devices_per_node} NPUs make {there}"
@@ -139,7 +139,7 @@ def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX288")
 def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    model, sizes = facts.architecture, Sizes(facts)
+    model, sizes = facts.architecture, NpuSizes(facts)
     ep, tp = sizes[EP] or 1, sizes[TP] or 1
     if model is None:
         return
@@ -151,7 +151,7 @@ def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
         yield note(message, _dealt_out_by(sizes, model.experts.count, tp), sizes.source(EP))
 
 
-def _dealt_out_by(sizes: Sizes, experts: int, tp: int) -> str:
+def _dealt_out_by(sizes: NpuSizes, experts: int, tp: int) -> str:
     """Name a split over as many NPUs that the rollout can take, if there is one."""
     whole = (sizes[INFER_EP] or 1) * (sizes[INFER_TP] or 1)
     if tp > 1 and experts % tp == 0 and whole % tp == 0:

@@ -14,7 +14,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     SAMPLES,
     SHARED,
     MindSpeedRlFacts,
-    Sizes,
+    NpuSizes,
 )
 from rlx.planning.rules.rule_table import Flaw, error, rule
 
@@ -49,7 +49,7 @@ def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX282")
 def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    algorithm, sizes = facts.setting(f"{ACTOR}.context_parallel_algo"), Sizes(facts)
+    algorithm, sizes = facts.setting(f"{ACTOR}.context_parallel_algo"), NpuSizes(facts)
     if (sizes[CP] or 1) > 1 and algorithm not in (None, "ulysses_cp_algo", "megatron_cp_algo"):
         key = f"{ACTOR}.context_parallel_algo"
         yield error(f"{facts.named(key)}: it has two", "ulysses_cp_algo or megatron_cp_algo", facts.source(key))
@@ -65,7 +65,7 @@ def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 @rule("RLX283")
 def dispatched(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
-    sizes = Sizes(facts)
+    sizes = NpuSizes(facts)
     for name in _DISPATCHED:
         key = f"{RL}.{name}_dispatch_size"
         size, samples = sizes[key], sizes.samples
@@ -80,7 +80,7 @@ def dispatched(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
             yield error(f"{facts.named(key)} is below a group's part of a mini batch", "remove it", facts.source(key))
 
 
-def _mini(sizes: Sizes) -> int:
+def _mini(sizes: NpuSizes) -> int:
     return (sizes[f"{RL}.mini_batch_size"] or 1) * (sizes[SAMPLES] or 1)
 
 
@@ -117,7 +117,7 @@ def _filtered(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     if isinstance(verifiers, (list, tuple)) and metric not in verifiers:
         fix = f"one of {', '.join(map(str, verifiers))}"
         yield error(f"filter_groups_metric {metric} is none of the verifiers", fix, f"{RL}.filter_groups_metric")
-    kept, groups = facts.count(f"{RL}.filter_groups_train_batch_size"), Sizes(facts).groups
+    kept, groups = facts.count(f"{RL}.filter_groups_train_batch_size"), NpuSizes(facts).groups
     if kept and groups and kept % groups:
         key = f"{RL}.filter_groups_train_batch_size"
         yield error(f"{facts.named(key)} does not divide over {groups} data-parallel groups", "a multiple", key)

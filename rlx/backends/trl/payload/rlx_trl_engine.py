@@ -10,13 +10,13 @@ from torch import nn
 from transformers import LogitsProcessor, LogitsProcessorList
 
 
-class Answered(Protocol):
+class EngineCompletions(Protocol):
     """One call of `generate`, after it: log-probabilities of the sampled tokens, None where the engine told them."""
 
     def log_probs(self, completion_ids: Sequence[Sequence[int]]) -> list[list[float]] | None: ...
 
 
-class Engine(Protocol):
+class TrlEngine(Protocol):
     """What generates. `owner.generate` is what TRL calls, `model` has the weights that answer.
 
     `forget` empties a prefix cache, and `cached` tells how many tokens of a row are in it; None where there is none.
@@ -32,7 +32,7 @@ class Engine(Protocol):
 
     async def score(self, row: Sequence[int]) -> tuple[Sequence[int], Sequence[float]]: ...
 
-    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], Answered]: ...
+    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], EngineCompletions]: ...
 
 
 class OwnModel:
@@ -54,7 +54,7 @@ class OwnModel:
         logs = self.model(input_ids=tokens).logits[0, :-1].float().log_softmax(-1)
         return row, logs.gather(-1, tokens[0, 1:, None]).squeeze(-1).tolist()
 
-    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], Answered]:
+    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], EngineCompletions]:
         recorder = SampledLogProbs(self._temperature)
 
         def call(*arguments: Any, **options: Any) -> Any:
@@ -86,7 +86,7 @@ class SampledLogProbs(LogitsProcessor):
         self._take(sequences[:, -1])
 
     def _take(self, tokens: torch.Tensor) -> None:
-        """The token that followed the logits of the call before."""
+        """Return the token that followed the logits of the call before."""
         if self._last is not None:
             self._columns.append(self._last.gather(-1, tokens[:, None]).squeeze(-1))
 

@@ -25,7 +25,7 @@ _OF_THE_WHOLE = "train_runtime"
 _SECONDS = "eval_runtime"
 
 
-class Records(TrainerCallback):
+class StepRecords(TrainerCallback):
     """Writes after each step, each validation and each checkpoint; asks for those of the last step.
 
     `validation`: how many answers to each row, and the folder of the attempt for them.
@@ -39,7 +39,7 @@ class Records(TrainerCallback):
         self._rewards = rewards
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """The last step is validated and saved whatever its number, where any is."""
+        """Validate and save the last step whatever its number, if any step is."""
         if state.global_step >= state.max_steps:
             control.should_evaluate = args.eval_strategy != "no"
             control.should_save = args.save_strategy != "no"
@@ -52,7 +52,7 @@ class Records(TrainerCallback):
     def on_evaluate(
         self, args: Any, state: Any, control: Any, metrics: Mapping[str, Any] | None = None, **_: Any
     ) -> None:
-        """The answers come first: whoever sees the value can look at them."""
+        """Write the answers before the value, so that a reported value always has its answers."""
         answers, self._rewards.answers = self._rewards.answers, []
         self._outputs.mkdir(parents=True, exist_ok=True)
         lines = (
@@ -79,7 +79,7 @@ class Records(TrainerCallback):
 
 
 def validated(answers: list[dict[str, Any]], samples: int) -> Iterator[tuple[str, float]]:
-    """The means of a validation by data source: of the accuracy if the reward tells one, and of the reward."""
+    """Return the means of a validation by data source: of the reward, and of the accuracy if the reward gives one."""
     by_source: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for answer in answers:
         by_source[answer["data_source"]].append(answer)

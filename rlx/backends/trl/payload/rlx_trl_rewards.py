@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx_trl_rows import Row
+from rlx_trl_rows import TrlRow
 
 
 class Rewards:
@@ -20,7 +20,7 @@ class Rewards:
     the score.
     """
 
-    def __init__(self, reward: dict[str, Any], rows: dict[str, list[Row]]) -> None:
+    def __init__(self, reward: dict[str, Any], rows: dict[str, list[TrlRow]]) -> None:
         self._function, self._kwargs = _function(reward), reward["kwargs"]
         self._rows = rows
         self.answers: list[dict[str, Any]] = []  # of the validation that is under way
@@ -37,7 +37,7 @@ class Rewards:
             self.answers.append({**line, "data_source": row.source})
         return float(told["score"])
 
-    def _told(self, row: Row, output: str) -> dict[str, Any]:
+    def _told(self, row: TrlRow, output: str) -> dict[str, Any]:
         result = self._function(
             data_source=row.source,
             solution_str=output,

@@ -1,6 +1,6 @@
 """The noise around one call of an engine's `generate`, with the records and the probe of rlx.
 
-One process generates with one model, so the digests have no other process to be held against. What they show: the noise
+One process generates with one model: no other process exists to compare the digests with. What they show: the noise
 stood until the call had ended (`digest_before` of the next record), and the weights were put back bit by bit, which is
 checked here and ends a run that it is not true of.
 """
@@ -13,7 +13,7 @@ import importlib.util
 from collections.abc import Iterator
 from typing import Any
 
-from rlx_trl_engine import Answered, Engine
+from rlx_trl_engine import EngineCompletions, TrlEngine
 
 
 def injector_of_run() -> Any:
@@ -25,16 +25,16 @@ def injector_of_run() -> Any:
     return Injector.from_run_directory()
 
 
-class Rollout:
+class NoisyRollout:
     """Generates with the weights of a phase, and leaves clean ones behind."""
 
-    def __init__(self, engine: Engine, injector: Any) -> None:
+    def __init__(self, engine: TrlEngine, injector: Any) -> None:
         self._engine = engine
         self._injector = injector
         self._probe = _probe(engine, injector) if injector is not None else None
 
     @contextlib.contextmanager
-    def serves(self, phase: str, step: int) -> Iterator[Answered]:
+    def serves(self, phase: str, step: int) -> Iterator[EngineCompletions]:
         """Wrap the engine's `generate` for as long as TRL prepares and makes its one call.
 
         By an attribute of the instance: what TRL does with the object otherwise is left alone.
@@ -59,7 +59,7 @@ class Rollout:
 
     @contextlib.contextmanager
     def _disturbed(self, phase: str, step: int) -> Iterator[None]:
-        """The weights of a phase, from a moment after the last sync to the end of the call."""
+        """Hold the weights of a phase, from a moment after the last sync to the end of the call."""
         if self._injector is None:
             yield
             return
@@ -85,8 +85,8 @@ class Rollout:
             asyncio.run(self._engine.forget())
 
 
-def _probe(engine: Engine, injector: Any) -> Any:
-    from rlx_aqn_probe import Probe, fixed_rows
+def _probe(engine: TrlEngine, injector: Any) -> Any:
+    from rlx_aqn_probe import NoiseProbe, fixed_rows
 
     rows = fixed_rows(engine.vocabulary, engine.longest - 1, engine.special)
-    return Probe(rows, engine.score, injector.record, engine.forget, engine.cached)
+    return NoiseProbe(rows, engine.score, injector.record, engine.forget, engine.cached)

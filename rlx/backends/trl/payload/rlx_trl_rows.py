@@ -10,8 +10,8 @@ from datasets import Dataset
 
 
 @dataclass(frozen=True)
-class Row:
-    """A chat that is the model's turn: as messages and as text, and what its answer is held against."""
+class TrlRow:
+    """A chat that is the model's turn: as messages and as text, and what its answer is checked against."""
 
     chat: list[dict[str, str]]
     text: str
@@ -20,7 +20,7 @@ class Row:
     extra: dict[str, Any]
 
 
-def read_rows(order: dict[str, Any], tokenizer: Any, split: str) -> list[Row]:
+def read_rows(order: dict[str, Any], tokenizer: Any, split: str) -> list[TrlRow]:
     """All rows of a split. Raises ValueError for a row without chat or ground truth, or with too long a prompt."""
     data = order["data"]
     path = expanded(data[split])
@@ -30,7 +30,7 @@ def read_rows(order: dict[str, Any], tokenizer: Any, split: str) -> list[Row]:
     return rows
 
 
-def _row(path: object, number: int, content: Any, data: dict[str, Any], tokenizer: Any) -> Row:
+def _row(path: object, number: int, content: Any, data: dict[str, Any], tokenizer: Any) -> TrlRow:
     row = content if isinstance(content, dict) else {}
     chat, graded = row.get(data["prompt_key"]), row.get("reward_model")
     if not isinstance(chat, list) or not chat:
@@ -44,9 +44,9 @@ def _row(path: object, number: int, content: Any, data: dict[str, Any], tokenize
             f"{path}, row {number}: a prompt of {len(tokens)} tokens, and data.max_prompt_tokens is {most}"
         )
     text = tokenizer.decode(tokens, skip_special_tokens=True)
-    return Row(chat, text, graded["ground_truth"], str(row.get("data_source")), row.get("extra_info") or {})
+    return TrlRow(chat, text, graded["ground_truth"], str(row.get("data_source")), row.get("extra_info") or {})
 
 
-def dataset(rows: list[Row], split: str) -> Dataset:
-    """What TRL is given: the chats, and by which row and split the reward finds the rest."""
+def dataset(rows: list[TrlRow], split: str) -> Dataset:
+    """Return what TRL reads: the chats, and the row and split by which the reward finds the rest."""
     return Dataset.from_list([{"prompt": row.chat, "row": i, "split": split} for i, row in enumerate(rows)])

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from data_rows import expanded
-from rlx_trl_records import Records
+from rlx_trl_records import StepRecords
 from rlx_trl_rewards import Rewards
 from rlx_trl_rows import dataset, read_rows
 from rlx_trl_track import trackers
@@ -39,13 +39,13 @@ def main() -> None:
 
 
 def chosen_checkpoint() -> Path | None:
-    """The checkpoint to go on from; None for a training that begins."""
+    """Return the checkpoint to continue from; None for a new training."""
     chosen = os.environ.get("RLX_RESUME_FROM", "")
     return None if chosen in ("", "none") else Path(chosen)
 
 
 def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> WitnessTrainer:
-    """The trainer, and on the way everything that can be wrong with model, data and reward."""
+    """Build the trainer; errors in model, data and reward show up here."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     path = str(expanded(order["model"]))
     if "vllm" in order:
@@ -55,7 +55,7 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     tokenizer = AutoTokenizer.from_pretrained(path)
     train, validation = (read_rows(order, tokenizer, split) for split in ("train", "val"))
     rewards = Rewards(order["reward"], {"train": train, "val": validation})
-    records = Records(attempt_dir, checkpoints, order["validation"], rewards)
+    records = StepRecords(attempt_dir, checkpoints, order["validation"], rewards)
     arguments = {**order["arguments"], "output_dir": str(checkpoints)}
     track = order.get("track", {"to": [], "name": None})
     arguments["run_name"] = track["name"]

@@ -1,4 +1,4 @@
-"""TRL's GRPOTrainer with rlx's noise in the weights that generate, and with the witness that TRL lacks.
+"""TRL's GRPOTrainer with rlx's noise in the weights that generate, and with the independent signal that TRL lacks.
 
 Two methods are extended. Every generation goes through `_generate_single_turn`, of training and of validation alike;
 the noise stands only during the engine's own `generate` inside it, which is after every weight sync of TRL. (Noise put
@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from rlx_trl_engine import Engine, OwnModel
-from rlx_trl_rollout import Rollout, injector_of_run
+from rlx_trl_engine import OwnModel, TrlEngine
+from rlx_trl_rollout import NoisyRollout, injector_of_run
 from rlx_trl_weights import ServedWeights, TrainedWeights, recorders_of_run
 from trl import GRPOTrainer
 
@@ -24,13 +24,13 @@ class WitnessTrainer(GRPOTrainer):
         super().__init__(**settings)
         self._log_prob_batch = log_prob_batch
         engine = self._engine()
-        self._rollout = Rollout(engine, injector_of_run())
+        self._rollout = NoisyRollout(engine, injector_of_run())
         trained, served = recorders_of_run()
         self._model_that_serves, self._served = engine.model, ServedWeights(served)
         if trained is not None:
             self.add_callback(TrainedWeights(trained))
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> TrlEngine:
         if not self.use_vllm:
             return OwnModel(self.accelerator.unwrap_model(self.model), self.processing_class, self.temperature)
         from rlx_trl_vllm import ColocatedVllm

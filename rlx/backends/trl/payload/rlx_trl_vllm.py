@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import trl.generation.vllm_generation as generation
-from rlx_trl_engine import Answered
+from rlx_trl_engine import EngineCompletions
 from vllm import SamplingParams
 
 
@@ -61,7 +61,7 @@ class ColocatedVllm:
         """Ask as generation does: a request for scores reads nothing from the cache."""
         return int(self._answer(row).num_cached_tokens or 0)
 
-    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], Answered]:
+    def watched(self, generate: Callable[..., Any]) -> tuple[Callable[..., Any], EngineCompletions]:
         return generate, _Told()
 
     async def forget(self) -> None:

@@ -10,7 +10,7 @@ from transformers import TrainerCallback
 
 
 def recorders_of_run() -> tuple[Any, Any]:
-    """The recorders of what is trained and of what serves; None twice where the run does not record its weights."""
+    """Return the recorders of the trained and of the serving weights; None twice where the run does not record them."""
     if importlib.util.find_spec("rlx_weights") is None:
         return None, None
     from rlx_weights import Recorder
@@ -30,7 +30,7 @@ class TrainedWeights(TrainerCallback):
     def on_optimizer_step(
         self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None, **_: Any
     ) -> None:
-        """The gradients are still there, and the rate is that of this step."""
+        """Record before the update: the gradients still exist, and the learning rate is that of this step."""
         from rlx_weights import guarded
 
         guarded(lambda: self._recorder.updated(_rate(optimizer), _norm(model)))

@@ -22,7 +22,7 @@ _HERE = Path(__file__).parent
 
 
 def _stand_in(solution_str: str, **_: Any) -> float:
-    """Some number between 0 and 1 that differs from answer to answer."""
+    """Return a number between 0 and 1 that differs from answer to answer."""
     return len(set(solution_str)) / (len(solution_str) or 1)
 
 
@@ -54,7 +54,7 @@ def _record(**fields: Any) -> None:
 
 @contextmanager
 def _recorded() -> Iterator[list[Any]]:
-    """Records what the block puts into the list, or raises."""
+    """Record what the block puts into the list, or the exception that it raises."""
     begin, results = time.perf_counter(), list[Any]()
     try:
         yield results

@@ -27,7 +27,7 @@ sys.modules["trl"] = None  # type: ignore[assignment]
 
 
 def _device_module() -> types.ModuleType:
-    """What verl expects of `torch.<device>`: memory is never measured, synchronising is never needed."""
+    """Stand in for `torch.<device>`: memory is never measured, synchronising is never needed."""
     module = types.ModuleType("rlx_cpu_device")
     streams = {name: getattr(torch.cpu, name) for name in ("Stream", "current_stream", "stream")}
     memory = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved", "device_count")

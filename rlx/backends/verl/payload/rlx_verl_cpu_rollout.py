@@ -15,7 +15,7 @@ from typing import Any
 
 import ray
 import torch
-from rlx_verl_cpu_sampling import Answer, Request, sample, score
+from rlx_verl_cpu_sampling import SampledAnswer, SamplingRequest, sample, score
 from rlx_verl_cpu_weights import load_checked
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.rollout.base import BaseRollout
@@ -46,7 +46,7 @@ class ServerAdapter(BaseRollout):
         """Nothing was released, so nothing is to be resumed."""
 
     async def release(self) -> None:
-        """The server keeps its weights: host memory is not what a CPU run is short of."""
+        """Keep the server's weights: a CPU run has enough host memory."""
 
     @torch.no_grad()
     async def update_weights(
@@ -82,7 +82,7 @@ class CPUServer:
         self._phase, self._step = "rollout", 1
         self._draw, self._draws = 0, 1
         self._seen: Counter[tuple[int, ...]] = Counter()
-        self._waiting: list[tuple[Request, asyncio.Future[Answer]]] = []
+        self._waiting: list[tuple[SamplingRequest, asyncio.Future[SampledAnswer]]] = []
         self._sampler: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
@@ -135,14 +135,14 @@ class CPUServer:
             self._injector.measured(step, value)
 
     def _make_probe(self, settings: Any) -> Any:
-        """The probe of this server: its rows are shorter than what a request may be, and have no special tokens."""
-        from rlx_aqn_probe import Probe, fixed_rows
+        """Return this server's probe: its rows are shorter than the longest request and have no special tokens."""
+        from rlx_aqn_probe import NoiseProbe, fixed_rows
 
         tokenizer = getattr(settings, "tokenizer", None)
         special = {*self._end_tokens, *(tokenizer.all_special_ids if tokenizer is not None else ())}
         longest = self._config.prompt_length + self._config.response_length - 1
         rows = fixed_rows(self._model.config.vocab_size, longest, special)
-        return Probe(rows, self._score, self._injector.record)
+        return NoiseProbe(rows, self._score, self._injector.record)
 
     async def _score(self, row: list[int]) -> tuple[list[int], list[float]]:
         return row, score(self._model, row)
@@ -152,7 +152,7 @@ class CPUServer:
     ) -> TokenOutput:
         """verl's generation call. `request_id` is random and so no part of the seed."""
         request = self._request(tuple(prompt_ids), sampling_params)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[SampledAnswer] = asyncio.get_running_loop().create_future()
         self._waiting.append((request, future))
         if self._sampler is None or self._sampler.done():
             self._sampler = asyncio.create_task(self._serve())
@@ -164,7 +164,7 @@ class CPUServer:
             extra_fields={"global_steps": self._step - 1 if self._phase == "rollout" else self._step},
         )
 
-    def _request(self, prompt: tuple[int, ...], params: dict[str, Any]) -> Request:
+    def _request(self, prompt: tuple[int, ...], params: dict[str, Any]) -> SamplingRequest:
         """Seeded by what is asked, not by when: the k-th answer to a prompt in a step is the same in every run."""
         occurrence = self._seen[prompt]
         self._seen[prompt] += 1
@@ -172,7 +172,7 @@ class CPUServer:
         limit = min(
             self._config.response_length, self._config.prompt_length + self._config.response_length - len(prompt)
         )
-        return Request(
+        return SamplingRequest(
             prompt=prompt,
             seed=int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:8], "big") >> 1,
             max_tokens=int(params.get("max_tokens") or params.get("max_new_tokens") or limit),
@@ -196,7 +196,7 @@ class CPUServer:
             arrived = len(self._waiting)
             await asyncio.sleep(QUIET_SECONDS)
 
-    async def _answer(self, batch: list[tuple[Request, asyncio.Future[Answer]]]) -> None:
+    async def _answer(self, batch: list[tuple[SamplingRequest, asyncio.Future[SampledAnswer]]]) -> None:
         requests = [request for request, _ in batch]
         try:
             self._perturb(requests[0].draw)

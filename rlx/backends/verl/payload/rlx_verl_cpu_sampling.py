@@ -12,7 +12,7 @@ from torch import nn
 
 
 @dataclass(frozen=True)
-class Request:
+class SamplingRequest:
     """One answer to sample. temperature 0 is greedy; top_k < 1 and top_p >= 1 are off; lengths in tokens.
 
     `draw`: which of the perturbations of its step the weights must have; only requests of one draw make a batch.
@@ -28,7 +28,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampledAnswer:
     """Sampled tokens, the end token included, and the log-probability of each under the sampled distribution."""
 
     tokens: list[int]
@@ -36,7 +36,7 @@ class Answer:
 
 
 @torch.inference_mode()
-def sample(model: nn.Module, requests: Sequence[Request], end_tokens: AbstractSet[int]) -> list[Answer]:
+def sample(model: nn.Module, requests: Sequence[SamplingRequest], end_tokens: AbstractSet[int]) -> list[SampledAnswer]:
     """Sample all requests as one left-padded batch with a key-value cache."""
     batch = _Batch(requests, end_tokens)
     tokens, mask = batch.prompts()
@@ -53,7 +53,7 @@ def sample(model: nn.Module, requests: Sequence[Request], end_tokens: AbstractSe
 
 @torch.inference_mode()
 def score(model: nn.Module, tokens: Sequence[int]) -> list[float]:
-    """The log-probability of each token but the first after those before it, as `sample` would have drawn it."""
+    """Return the log-probability of each token but the first, given those before it, as `sample` draws it."""
     row = torch.tensor([tokens])
     positions = torch.arange(row.shape[1])[None, :]
     logits, _ = _logits(model, row, torch.ones_like(row), positions, None, last=0)
@@ -84,7 +84,7 @@ def _log_probs(
 
 
 class _Batch:
-    def __init__(self, requests: Sequence[Request], end_tokens: AbstractSet[int]) -> None:
+    def __init__(self, requests: Sequence[SamplingRequest], end_tokens: AbstractSet[int]) -> None:
         self._requests = requests
         self._end_tokens = end_tokens
         self._temperature = torch.tensor([request.temperature for request in requests])
@@ -96,7 +96,7 @@ class _Batch:
             torch.rand(longest, generator=torch.Generator().manual_seed(r.seed), dtype=torch.float64) for r in requests
         ]
         self._draws = torch.stack(draws)
-        self.answers = [Answer([], []) for _ in requests]
+        self.answers = [SampledAnswer([], []) for _ in requests]
 
     def prompts(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids and attention mask, both (requests, longest prompt), padded on the left."""

@@ -27,18 +27,18 @@ def _begin_validation(trainer: PPOTrainerSync) -> None:
 
 
 def _end_validation(trainer: PPOTrainerSync) -> None:
-    """The weights now in the rollout generate the step after the one that was validated."""
+    """Return to the rollout, whose weights now generate the step after the validated one."""
     ray.get([server.enter.remote("rollout", trainer.global_steps + 1) for server in _servers(trainer)])
 
 
 def _followed() -> str:
-    """The metric that sigma follows in this run; "" where it follows none."""
+    """Return the metric that sigma follows in this run; "" where it follows none."""
     if importlib.util.find_spec("rlx_aqn_settings") is None:
         return ""
-    from rlx_aqn_settings import Settings, settings_file
+    from rlx_aqn_settings import NoiseSettings, settings_file
 
     file = settings_file()
-    rule = Settings.read(file).adaptive if file is not None else None
+    rule = NoiseSettings.read(file).adaptive if file is not None else None
     return _MEASUREMENTS[rule["target"]] if rule is not None else ""
 
 

@@ -26,7 +26,7 @@ def load_checked(model: Any, state: dict[str, torch.Tensor]) -> None:
 
 
 def with_fused_experts(state: dict[str, torch.Tensor], places: Container[str]) -> dict[str, torch.Tensor]:
-    """The weights with those of single experts stacked, where the model keeps them so: `places` are its own names.
+    """Stack the weights of single experts where the model keeps them stacked: `places` are its own names.
 
     `experts.gate_up_proj` is (experts, 2 × width, hidden), `experts.down_proj` (experts, hidden, width): the reverse
     of verl 0.9.1, workers/engine/fsdp/utils.py, unfuse_moe_params. Raises ValueError where an expert lacks a part.

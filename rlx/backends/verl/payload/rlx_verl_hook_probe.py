@@ -16,8 +16,8 @@ from typing import Any
 
 import verl
 from rlx_aqn_events import Process, events_file, writer
-from rlx_aqn_probe import Probe, fixed_rows
-from rlx_aqn_settings import Settings
+from rlx_aqn_probe import NoiseProbe, fixed_rows
+from rlx_aqn_settings import NoiseSettings
 
 _SERVER = Path(verl.__path__[0], "workers", "rollout", "vllm_rollout", "vllm_async_server.py")
 # What scores a prompt: 0.7.1 hands on none of that.
@@ -27,7 +27,7 @@ _SCORES = "extract_prompt_logprobs"
 class ReplicaProbes:
     """A probe for each of the replicas that a manager syncs. Neither look raises."""
 
-    def __init__(self, replicas: Sequence[Any], settings: Settings) -> None:
+    def __init__(self, replicas: Sequence[Any], settings: NoiseSettings) -> None:
         self._settings = settings
         self._probes = (
             [_probe(replica) for replica in replicas] if _SCORES in _SERVER.read_text(encoding="utf-8") else []
@@ -45,7 +45,7 @@ class ReplicaProbes:
             await probe.pair(phase, step, 0.0 if quiet else self._settings.sigma(step))
 
 
-def _probe(replica: Any) -> Probe:
+def _probe(replica: Any) -> NoiseProbe:
     server, process = replica.servers[0], Process(replica.replica_rank, node=int(os.environ.get("RLX_NODE") or 0))
 
     def record(kind: str, content: Mapping[str, object]) -> None:
@@ -58,7 +58,7 @@ def _probe(replica: Any) -> Probe:
         rows = _rows(replica)
     except Exception:  # noqa: BLE001 - a model that cannot be asked is recorded as a look that is missing
         rows = []
-    return Probe(rows, _score(server), record, forget, _cached(server))
+    return NoiseProbe(rows, _score(server), record, forget, _cached(server))
 
 
 def _rows(replica: Any) -> list[list[int]]:

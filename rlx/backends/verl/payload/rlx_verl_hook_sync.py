@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from rlx_aqn import Injector
-from rlx_aqn_settings import Settings, refusal, settings_file
+from rlx_aqn_settings import NoiseSettings, refusal, settings_file
 
 ROLLOUT, VALIDATION = "rollout", "validation"
 # One sync of LoRA may call a worker twice: the base, then the adapters.
@@ -35,7 +35,7 @@ class WorkerNoise:
         self._untold = 0
 
     def before_sync(self) -> None:
-        """Clean weights, bit by bit. Raises ValueError where syncs come and nobody says for which step."""
+        """Clean weights, bit by bit. Raises ValueError where a sync names no step."""
         self._untold += 1
         if self._untold > _MOST_UNTOLD:
             what = "aqn: weights were synced and no trainer said for which step, so that no noise was added"
@@ -116,7 +116,7 @@ def hook_manager(cls: Any) -> None:
 
 
 def _served_after(manager: Any, global_steps: int | None) -> tuple[str, int]:
-    """What a sync serves. One inside a validation, for a reward model that shares the devices, serves that."""
+    """Return what a sync serves. A sync inside a validation, for a reward model on the same devices, serves that."""
     phase, step = getattr(manager, "_rlx_serves", (ROLLOUT, 0))
     if phase == VALIDATION:
         return phase, step
@@ -129,9 +129,9 @@ def _served_after(manager: Any, global_steps: int | None) -> tuple[str, int]:
 
 
 def _step_of_dapo(manager: Any) -> int | None:
-    """The step after which the DAPO recipe's trainer syncs: it names none, and counts on only afterwards.
+    """Return the step after which the DAPO recipe's trainer syncs: it names none, and counts only afterwards.
 
-    Of another trainer nobody knows when it counts, and a step late would be noise at the wrong step.
+    When another trainer counts is not known, and a step late would be noise at the wrong step.
     """
     trainer = getattr(manager, "_rlx_trainer", None)
     return trainer.global_steps if type(trainer).__name__ == _DAPO_TRAINER else None
@@ -153,12 +153,12 @@ def _probes(manager: Any) -> Any:
     if not hasattr(manager, "_rlx_probes"):
         file = settings_file()
         assert file is not None  # the hooks are there only where it is
-        manager._rlx_probes = ReplicaProbes(manager.replicas, Settings.read(file))
+        manager._rlx_probes = ReplicaProbes(manager.replicas, NoiseSettings.read(file))
     return manager._rlx_probes
 
 
 def hook_trainer(cls: Any) -> None:
-    """Validation on clean weights (or on noisy ones, where the recipe says so), and back."""
+    """Validate on clean weights (or on noisy ones, if the recipe says so), and restore the noise."""
     validate = cls._validate
 
     @functools.wraps(validate)

@@ -16,13 +16,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlx_aqn_hook import PatchingFinder, Point, check
+from rlx_aqn_hook import HookPoint, PatchingFinder, check
 
 SEED_VARIABLE = "RLX_ROLLOUT_SEED"
 _MODULE = "verl.experimental.agent_loop.agent_loop"
 POINTS = (
-    Point("agents", _MODULE, "AgentLoopWorker", "_run_agent_loop", ("self", "sampling_params", "trajectory"),
-          "agent_loop.run(sampling_params, **kwargs)"),
+    HookPoint("agents", _MODULE, "AgentLoopWorker", "_run_agent_loop", ("self", "sampling_params", "trajectory"),
+              "agent_loop.run(sampling_params, **kwargs)"),
 )  # fmt: skip
 
 
@@ -47,7 +47,7 @@ def hook_agents(cls: Any) -> None:
 
 
 def install(verl: Path) -> None:
-    """Raises ValueError where verl has no such place."""
+    """Give each request a seed of its own. Raises ValueError where verl lacks the place to do so."""
     points = check(verl, POINTS, "use verl 0.9.1 unchanged, or rollout.deterministic: false", "a seed for each request")
     finder = PatchingFinder.of(points, {"agents": hook_agents})
     sys.meta_path.insert(0, finder)

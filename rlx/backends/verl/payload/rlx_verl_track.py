@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlx_aqn_hook import PatchingFinder, Point, check
+from rlx_aqn_hook import HookPoint, PatchingFinder, check
 
 _MODULE = "verl.utils.tracking"
 _OWN = ("console", "file")
 POINTS = (
-    Point("tracking", _MODULE, "Tracking", "__init__", ("self", "project_name", "experiment_name", "default_backend"),
-          "self.logger[\"wandb\"]"),
+    HookPoint("tracking", _MODULE, "Tracking", "__init__", ("self", "project_name", "experiment_name",
+              "default_backend"),
+              "self.logger[\"wandb\"]"),
 )  # fmt: skip
 
 
@@ -86,7 +87,7 @@ def _made(cls: Any, init: Any, name: str, arguments: Sequence[Any], config: dict
 
 
 def _tag_in_mlflow() -> None:
-    """transformers reads this variable, verl does not."""
+    """Set the tags of MLFLOW_TAGS: transformers reads that variable, verl does not."""
     import mlflow
 
     mlflow.set_tags(json.loads(os.environ.get("MLFLOW_TAGS", "{}")))

@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any
 
 from rlx_aqn_events import Process
-from rlx_aqn_hook import PatchingFinder, Point, check
+from rlx_aqn_hook import HookPoint, PatchingFinder, check
 from rlx_weights import Recorder, guarded, is_on, unable
 
 POINTS = (
-    Point("engine", "verl.workers.engine.fsdp.transformer_impl", "FSDPEngine", "optimizer_step", ("self",),
-          "self.optimizer.step()"),
-    Point("worker", "verl.workers.engine_workers", "ActorRolloutRefWorker", "update_weights",
-          ("self", "global_steps", "mode"), "self.actor.engine.get_per_tensor_param("),
-    Point("vllm", "verl.workers.rollout.vllm_rollout.utils", "vLLMColocateWorkerExtension", "update_weights_from_ipc",
-          ("self", "peft_config", "base_sync_done"), "self.model_runner.model"),
+    HookPoint("engine", "verl.workers.engine.fsdp.transformer_impl", "FSDPEngine", "optimizer_step", ("self",),
+              "self.optimizer.step()"),
+    HookPoint("worker", "verl.workers.engine_workers", "ActorRolloutRefWorker", "update_weights",
+              ("self", "global_steps", "mode"), "self.actor.engine.get_per_tensor_param("),
+    HookPoint("vllm", "verl.workers.rollout.vllm_rollout.utils", "vLLMColocateWorkerExtension",
+              "update_weights_from_ipc",
+              ("self", "peft_config", "base_sync_done"), "self.model_runner.model"),
 )  # fmt: skip
 
 
