@@ -75,6 +75,7 @@ lint: .venv/.ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --config-file mypy-payload.ini
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
 	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run

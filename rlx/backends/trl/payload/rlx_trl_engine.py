@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -27,8 +27,12 @@ class TrlEngine(Protocol):
     vocabulary: int
     longest: int
     special: frozenset[int]
-    forget: Callable[[], Awaitable[object]] | None
-    cached: Callable[[Sequence[int]], Awaitable[int]] | None
+
+    @property
+    def forget(self) -> Callable[[], Coroutine[Any, Any, object]] | None: ...
+
+    @property
+    def cached(self) -> Callable[[Sequence[int]], Awaitable[int]] | None: ...
 
     async def score(self, row: Sequence[int]) -> tuple[Sequence[int], Sequence[float]]: ...
 

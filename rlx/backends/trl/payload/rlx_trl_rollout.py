@@ -31,7 +31,7 @@ class NoisyRollout:
     def __init__(self, engine: TrlEngine, injector: Any) -> None:
         self._engine = engine
         self._injector = injector
-        self._probe = _probe(engine, injector) if injector is not None else None
+        self._probe: Any = _probe(engine, injector) if injector is not None else None
 
     @contextlib.contextmanager
     def serves(self, phase: str, step: int) -> Iterator[EngineCompletions]:

@@ -10,7 +10,7 @@ import hashlib
 import importlib.util
 import os
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import ray
@@ -144,8 +144,8 @@ class CPUServer:
         rows = fixed_rows(self._model.config.vocab_size, longest, special)
         return NoiseProbe(rows, self._score, self._injector.record)
 
-    async def _score(self, row: list[int]) -> tuple[list[int], list[float]]:
-        return row, score(self._model, row)
+    async def _score(self, row: Sequence[int]) -> tuple[Sequence[int], Sequence[float]]:
+        return row, score(self._model, list(row))
 
     async def generate(
         self, prompt_ids: Iterable[int], sampling_params: dict[str, Any], request_id: str, **_: Any

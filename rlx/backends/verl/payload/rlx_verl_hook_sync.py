@@ -133,7 +133,7 @@ def _step_of_dapo(manager: Any) -> int | None:
 
     When another trainer counts is not known, and a step late would be noise at the wrong step.
     """
-    trainer = getattr(manager, "_rlx_trainer", None)
+    trainer: Any = getattr(manager, "_rlx_trainer", None)
     return trainer.global_steps if type(trainer).__name__ == _DAPO_TRAINER else None
 
 

