@@ -44,24 +44,14 @@ CRITIC_SEED_KEYS = (
 
 def correction_of(setting: Setting) -> Correction | None:
     """Return the correction by the value of each setting; None where verl trains on all samples alike."""
-    found = Correction(
-        weights=_words(setting(WEIGHTS), setting(WEIGHTS_THRESHOLD)),
-        rejection=", ".join(filter(None, (_rejection(setting), _veto(setting)))),
+    low, high, veto = (setting(key) for key in (REJECTION_LOW, REJECTION_THRESHOLD, VETO))
+    weights, rejection = setting(WEIGHTS), setting(REJECTION)
+    rejections = [f"{rejection} {high if low is None else f'{low}_{high}'}"] if rejection else []
+    # verl 0.6 besides rejects whole sequences for a single token.
+    rejections += [] if veto is None else [f"veto {veto}"]
+    correction = Correction(
+        weights=f"{weights} {setting(WEIGHTS_THRESHOLD)}" if weights else "",
+        rejection=", ".join(rejections),
         bypass=setting(BYPASS) is True,
     )
-    return None if found == Correction() else found
-
-
-def _rejection(setting: Setting) -> str:
-    low, high = setting(REJECTION_LOW), setting(REJECTION_THRESHOLD)
-    return _words(setting(REJECTION), high if low is None else f"{low}_{high}")
-
-
-def _veto(setting: Setting) -> str:
-    """Name the rejection of whole sequences by a single token, which verl 0.6 has besides."""
-    threshold = setting(VETO)
-    return "" if threshold is None else f"veto {threshold}"
-
-
-def _words(kind: object, threshold: object) -> str:
-    return f"{kind} {threshold}" if kind else ""
+    return None if correction == Correction() else correction

@@ -6,10 +6,14 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.local_files import MOST_SOURCE, parse_python, read_text
 from rlx.planning.rules.rule_table import Flaw, error, rule
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import FunctionReward
 
 PASSED = ("data_source", "solution_str", "ground_truth", "extra_info")
 # Of all versions together; `remote` and `gdpo` are there from 0.7 on, `prime` and `batch` before 0.9.
@@ -19,14 +23,19 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @rule("RLX140")
 def reward_file(facts: VerlFacts) -> Iterator[Flaw]:
-    if (path := _path(facts)) and isinstance(problem := _parsed(path, _stamp(path)), str):
-        yield error(f"reward.path {path.name}: {problem}", "correct the file, or the path", "reward.path")
+    reward, problem = _reward(facts), _parsed_reward(facts)
+    if reward and isinstance(problem, str):
+        yield error(f"reward.path {Path(reward.path).name}: {problem}", "correct the file, or the path", "reward.path")
 
 
 @rule("RLX141")
 def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
-    tree, name = _tree(facts), _name(facts)
-    if tree is None or _function(tree, name) or _assigned(tree, name):
+    reward, tree = _reward(facts), _parsed_reward(facts)
+    if reward is None or not isinstance(tree, ast.Module):
+        return
+    name = reward.function
+    # The name may come from an import, an assignment, a class or a branch.
+    if _function(tree, name) or any({name, "*"} & set(_names(node)) for node in ast.walk(tree)):
         return
     known = [node.name for node in tree.body if isinstance(node, Function)]
     fix = f"reward.function {' or '.join(known)}" if known else f"define {name} in it"
@@ -35,12 +44,10 @@ def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
 
 @rule("RLX142")
 def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
-    tree = _tree(facts)
-    function = _function(tree, _name(facts)) if tree else None
-    # What a decorator makes of the signature nobody can read here.
-    if function is None or function.decorator_list:
+    reward, function = _reward(facts), _reward_function(facts)
+    if reward is None or function is None:
         return
-    arguments, passed = function.args, [*PASSED, *_kwargs(facts)]
+    arguments, passed = function.args, [*PASSED, *reward.kwargs]
     named = [arg.arg for arg in (*arguments.args, *arguments.kwonlyargs)]
     refused = [name for name in passed if name not in named] if arguments.kwarg is None else []
     missing = [name for name in _required(arguments) if name not in passed]
@@ -53,11 +60,8 @@ def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
 
 @rule("RLX143")
 def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
-    tree = _tree(facts)
-    function = _function(tree, _name(facts)) if tree else None
-    if function is None or function.decorator_list:
-        return
-    if not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
+    function = _reward_function(facts)
+    if function and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
         message = f"reward.function {function.name} has no return with a value"
         yield error(message, "return the score", "reward.function")
 
@@ -70,38 +74,32 @@ def reward_manager(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(f"{facts.named(key)}: verl has no such reward manager", f"one of {', '.join(_MANAGERS)}", key)
 
 
-def _path(facts: VerlFacts) -> Path | None:
+def _reward(facts: VerlFacts) -> FunctionReward | None:
     from rlx.recipe.schema import FunctionReward
 
     reward = facts.recipe.reward
-    return Path(reward.path) if isinstance(reward, FunctionReward) else None
+    return reward if isinstance(reward, FunctionReward) else None
 
 
-def _name(facts: VerlFacts) -> str:
-    from rlx.recipe.schema import FunctionReward
-
-    reward = facts.recipe.reward
-    return reward.function if isinstance(reward, FunctionReward) else ""
-
-
-def _kwargs(facts: VerlFacts) -> list[str]:
-    from rlx.recipe.schema import FunctionReward
-
-    reward = facts.recipe.reward
-    return list(reward.kwargs) if isinstance(reward, FunctionReward) else []
-
-
-def _tree(facts: VerlFacts) -> ast.Module | None:
-    path = _path(facts)
-    parsed = _parsed(path, _stamp(path)) if path else None
-    return parsed if isinstance(parsed, ast.Module) else None
-
-
-def _stamp(path: Path) -> int | None:
-    try:
-        return path.stat().st_mtime_ns
-    except (OSError, ValueError):
+def _parsed_reward(facts: VerlFacts) -> ast.Module | str | None:
+    """The tree of the reward file, or what is wrong with it; None for a recipe without such a file."""
+    if (reward := _reward(facts)) is None:
         return None
+    path = Path(reward.path)
+    try:
+        stamp = path.stat().st_mtime_ns
+    except (OSError, ValueError):
+        stamp = None
+    return _parsed(path, stamp)
+
+
+def _reward_function(facts: VerlFacts) -> Function | None:
+    """The function that the recipe names; None where its signature cannot be read, as with a decorator."""
+    reward, tree = _reward(facts), _parsed_reward(facts)
+    if reward is None or not isinstance(tree, ast.Module):
+        return None
+    function = _function(tree, reward.function)
+    return None if function is None or function.decorator_list else function
 
 
 @lru_cache(maxsize=8)
@@ -117,11 +115,6 @@ def _parsed(path: Path, stamp: int | None) -> ast.Module | str:
 
 def _function(tree: ast.Module, name: str) -> Function | None:
     return next((node for node in tree.body if isinstance(node, Function) and node.name == name), None)
-
-
-def _assigned(tree: ast.Module, name: str) -> bool:
-    """The name may come from an import, an assignment, a class or a branch: then nothing more is said."""
-    return any(name in _names(node) or "*" in _names(node) for node in ast.walk(tree))
 
 
 def _names(node: ast.AST) -> list[str]:
