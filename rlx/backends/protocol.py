@@ -1,4 +1,4 @@
-"""The Protocol that every back-end's module `backend` keeps: a recipe goes in, findings and a LaunchPlan come out."""
+"""The Protocol of every back-end's module `backend`: a recipe goes in, findings and a LaunchPlan come out."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
 
 
 class BackendProtocol(Protocol):
-    """A module with four pure functions: no clock, no randomness, no look at a host.
+    """A module with four pure functions: no clock, no randomness, no access to a host.
 
-    `found` is what a look at the host told of the back-end that is there; None if nobody looked.
+    `found` is the installation that was found on the host; None if the host was not asked.
     """
 
     def check(self, resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
         """Find what is wrong with the recipe for this back-end, errors included."""
 
     def settings(self, resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
-        """Derive what the back-end will really be configured with. Raises UsageError where nobody can tell."""
+        """Derive the effective settings of the back-end. Raises UsageError where they cannot be known."""
 
     def look(self, resolved: ResolvedRecipe, site: Site) -> InstallationQuestion | None:
-        """What to ask the host for `found`; None for a back-end that may differ in nothing."""
+        """Return what to ask the host for `found`; None for a back-end whose installations do not differ."""
 
     def plan(self, resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
-        """The launch, without findings. Raises UsageError for what cannot be written down at all."""
+        """Plan the launch, without findings. Raises UsageError for what cannot be written down at all."""
 
 
 def load_backend(kind: str) -> BackendProtocol:
-    """The module `backend` of that kind. Raises UsageError for any other."""
+    """Load the module `backend` of that kind. Raises UsageError for any other."""
     return cast("BackendProtocol", part(kind, "backend"))

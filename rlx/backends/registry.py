@@ -1,7 +1,7 @@
-"""Register the back-ends, a row each, and load what one of them knows when it is asked for.
+"""Register the back-ends, a row each, and load the parts of one.
 
-A leaf: every package may ask it, and none imports a back-end. What is asked for is a module of a fixed name in the
-back-end's folder; the package that asks says in a Protocol what it must hold. Another distribution adds a back-end by
+This module imports no back-end, so every package may import it. A part is a module of a fixed name in the back-end's
+folder; the package that loads it defines in a Protocol what it must contain. Another distribution adds a back-end by
 an entry point of the group `rlx.backends` that names its package. One that cannot be loaded is an error where a recipe
 names it, and elsewhere a warning.
 """

@@ -46,7 +46,7 @@ class Choice:
 def choose(
     model: nn.Module, kind: str, targets: str | tuple[str, ...], exclude: tuple[str, ...]
 ) -> tuple[list[Layer], int]:
-    """The layers of a kind that get noise, and the number of excluded ones of that kind."""
+    """Choose the layers of a kind that get noise, and count the excluded ones of that kind."""
     moe = targets == "auto" and is_mixture_of_experts(model)
     layers = list(_layers(model, kind))
     chosen = [layer for layer in layers if _is_target(layer, moe, targets) and not _contains(layer.name, exclude)]

@@ -20,7 +20,7 @@ _FOLDER = "config_cls"
 
 
 def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
-    """The classes' defaults with the YAML over them. Raises UsageError if there is no table."""
+    """Return the classes' defaults with the YAML over them. Raises UsageError if there is no table."""
     return settings_of(rendering_of(resolved, found))
 
 

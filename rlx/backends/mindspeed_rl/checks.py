@@ -1,6 +1,6 @@
-"""Check a recipe before it is written for MindSpeed-RL: keys that it does not take, or nothing to write.
+"""Check a recipe against the MindSpeed-RL of the run: unknown keys, missing settings, an unknown length.
 
-What would fail although it can be written is the rules' (rlx/planning/rules/mindspeed_rl*.py).
+What can be written and would fail nevertheless is found by rules (rules/).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
 
 
 def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> MindSpeedRlRendering:
-    """The recipe with the key table it is checked against. Raises UsageError if there is none."""
+    """Join the recipe and the key table that it is checked against. Raises UsageError if there is none."""
     backend = resolved.recipe.backend
     table = (found and table_of(found)) or _listed_table(backend)
     # What an installed package says of its version is 2.1.0 for every one of them.
@@ -107,7 +107,7 @@ def _origin(rendering: MindSpeedRlRendering, key: str) -> str:
 
 
 def table_of(found: Installation) -> KeyTable | None:
-    """The keys that its classes take; None if they could not be read."""
+    """Return the keys that its classes take; None if they could not be read."""
     table = _read(found)
     return table if isinstance(table, KeyTable) else None
 
@@ -124,7 +124,7 @@ def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Fi
 
 
 def _read(found: Installation) -> KeyTable | str:
-    """The table, or why there is none."""
+    """Return the table, or why there is none."""
     return _read_folder(found.folder, found.where) if found.folder else found.problem
 
 

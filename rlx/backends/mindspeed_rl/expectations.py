@@ -1,4 +1,4 @@
-"""Compute what the log must show: no validation, since data are split 100 to 0 to 0 for training and validation."""
+"""Derive what the log must show, the noise included. It has no validation: all data are used for training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LINKS = (Link.ASKED, Link.REACHED, Link.DRAWN, Link.TRAINED_ON)
 
 
 def expectations(rendering: MindSpeedRlRendering, settings: EffectiveSettings) -> Expectations:
-    """The metric is a reward of the training. Raises UsageError for a number of iterations that is none."""
+    """Expect a reward of the training as the metric. Raises UsageError for an impossible number of iterations."""
     total = _total_iterations(settings)
     return Expectations(
         total_steps=total,

@@ -43,7 +43,7 @@ def shipped_versions() -> tuple[str, ...]:
 
 
 def find_table(version: str) -> KeyTable:
-    """The table of `version`, else of the release of that name. Raises UsageError for any other."""
+    """Return the table of `version`, else of the release of that name. Raises UsageError for any other."""
     known = next((name for name in shipped_versions() if version == name or version.startswith(f"{name}.")), None)
     if known is None:
         known = next((name for name in shipped_versions() if name.startswith(f"{version}.")), None)
@@ -57,7 +57,7 @@ def find_table(version: str) -> KeyTable:
 
 
 def read_key_source(folder: Path, version: str = "") -> KeyTable:
-    """The table of a checkout's configuration classes. Raises UsageError if there are none."""
+    """Read the table of a checkout's configuration classes. Raises UsageError if there are none."""
     return table_of_classes(version or str(folder), read_config_classes(folder))
 
 
@@ -156,7 +156,7 @@ def _assigned(node: ast.AST) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _default(value: ast.expr | None) -> Any:
-    """A literal; of `config_dict.get("key", 1)` the 1."""
+    """Read a literal; of `config_dict.get("key", 1)` the 1."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "get":
         value = value.args[1] if len(value.args) == 2 else None
     try:

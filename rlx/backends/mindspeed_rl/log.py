@@ -27,7 +27,7 @@ def _read_iteration(line: str) -> Iterator[LineSays]:
 
 
 def _planned(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
-    """The overrides of the recipe, which rlx writes into the file that Hydra composes; a removed key is not written."""
+    """Yield the recipe's overrides, which rlx writes into the file that Hydra composes, without removed keys."""
     for key, value in bare_leaves(recipe.get("overrides") or {}).items():
         if value is not REMOVED:
             yield key.replace("-", "_"), value

@@ -29,6 +29,6 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
 
 
 def _recompute(read: SettingsReader, written: Job) -> Recompute:
-    """The first section that recomputes anything."""
+    """Read the first section that recomputes anything."""
     found = (megatron_recompute(read, section, written.shape.layers) for section in _SECTIONS)
     return next((each for each in found if each.full or each.modules), Recompute(full=False))

@@ -41,7 +41,7 @@ _OF_ONE_NODE = ("_IFNAME", "_IF_IP")
 
 
 def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
-    """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
+    """Plan the launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     settings = settings_of(rendering)
     script, promised = _script(resolved, site, settings), expectations(rendering, settings)
@@ -61,7 +61,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
 
 
 def entrypoint_of(recipe: Recipe) -> str:
-    """Raises UsageError for an algorithm without a trainer."""
+    """Name the program that trains. Raises UsageError for an algorithm without a trainer."""
     if recipe.backend.entrypoint:
         return recipe.backend.entrypoint
     if trainer := _TRAINERS.get(recipe.algorithm.kind):
@@ -72,7 +72,7 @@ def entrypoint_of(recipe: Recipe) -> str:
 
 
 def checkout_of(recipe: Recipe) -> str:
-    """Raises UsageError for a recipe that names none."""
+    """Name the folder of the checkout. Raises UsageError for a recipe that names none."""
     if recipe.backend.workdir is None:
         raise UsageError(
             "backend.workdir: MindSpeed-RL starts from the root of its checkout",
@@ -209,5 +209,5 @@ def _count(settings: EffectiveSettings, key: str) -> float:
 
 
 def render(script: MindSpeedRlScript) -> str:
-    """The text of launch.sh."""
+    """Fill in the template of launch.sh."""
     return render_template("mindspeed_rl.sh.j2", script)

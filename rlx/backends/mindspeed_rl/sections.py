@@ -1,4 +1,10 @@
-"""A resolved recipe as settings of MindSpeed-RL's YAML, one module a section, and the YAML itself."""
+"""A resolved recipe as settings of MindSpeed-RL's YAML, section by section, and the YAML itself.
+
+Sources: the shipped configs/grpo_qwen25_7b_A3.yaml, ppo_qwen25_32b_A3.yaml and dapo_qwen3_30b_a3b_A3.yaml for what no
+recipe says and they agree on; configs/model/ (branches 2.2.0, 2.3.0 and master) for the descriptions of models.
+MindSpeed-RL counts iterations only, and repeats the data as often as they need (`_build_index_mappings` of
+datasets/utils.py extends the index until it has train_iters × batch rows).
+"""
 
 from __future__ import annotations
 
@@ -113,7 +119,7 @@ def chosen(rendering: MindSpeedRlRendering) -> tuple[Override, ...]:
 
 
 def own_overrides(rendering: MindSpeedRlRendering) -> tuple[Override, ...]:
-    """The recipe's `overrides`, with the names of keys as MindSpeed-RL reads them: `-` is `_`."""
+    """Read the recipe's `overrides`, with the names of keys as MindSpeed-RL reads them: `-` is `_`."""
     return tuple(
         Override.read(key if "/" in key else key.replace("-", "_"), value)
         for key, value in rendering.recipe.overrides.items()
@@ -121,7 +127,7 @@ def own_overrides(rendering: MindSpeedRlRendering) -> tuple[Override, ...]:
 
 
 def leaves(settings: tuple[Override, ...]) -> Iterator[Override]:
-    """A map sets the keys below it, one by one."""
+    """Split maps into the keys that they set."""
     for setting in settings:
         if isinstance(setting.value, dict) and setting.value and setting.prefix != "~":
             below = (
@@ -134,7 +140,7 @@ def leaves(settings: tuple[Override, ...]) -> Iterator[Override]:
 
 
 def settings_of(rendering: MindSpeedRlRendering) -> EffectiveSettings:
-    """The classes' defaults with the YAML over them."""
+    """Return the classes' defaults with the YAML over them."""
     overrides = chosen(rendering)
     return EffectiveSettings(
         rendering.version,
@@ -146,7 +152,7 @@ def settings_of(rendering: MindSpeedRlRendering) -> EffectiveSettings:
 
 
 def document(rendering: MindSpeedRlRendering) -> dict[str, Any]:
-    """The YAML's content. Raises UsageError for text that OmegaConf would replace."""
+    """Build the YAML's content. Raises UsageError for text that OmegaConf would replace."""
     result: dict[str, Any] = {}
     if rendering.model_name in SHIPPED:
         result["defaults"] = [{"model": [rendering.model_name]}, "_self_"]
@@ -202,17 +208,17 @@ class MindSpeedRlRendering(Rendering):
 
 
 def plain(section: str, source: str, values: Mapping[str, object]) -> Iterator[Override]:
-    """Settings that all follow from one key of the recipe, or from the back-end alone."""
+    """Write settings that all follow from one key of the recipe, or from the back-end alone."""
     return (Override(f"{section}.{name}", value, source) for name, value in values.items())
 
 
 def sub_config(architecture: str | None) -> str | None:
-    """The name of the shipped description of `model.arch`; None if there is none."""
+    """Name the shipped description of `model.arch`; None if there is none."""
     return _SHIPPED.get(architecture or "")
 
 
 def architecture(name: str) -> str | None:
-    """The `model.arch` of a shipped description; None for a description of somebody's own."""
+    """Return the `model.arch` of a shipped description; None for any other description."""
     return next((arch for arch, shipped in _SHIPPED.items() if shipped == name), None)
 
 
@@ -292,7 +298,7 @@ def _role(rendering: MindSpeedRlRendering, section: str) -> Iterator[Override]:
 
 
 def _critic_weights(rendering: MindSpeedRlRendering) -> Iterator[Override]:
-    """The shipped example starts the critic from the actor's weights."""
+    """Start the critic from the actor's weights, as the shipped example does."""
     if weights := rendering.recipe.overrides.get(LOAD):
         yield Override(CRITIC_LOAD, weights, f"overrides.{LOAD}", verbatim=True)
 
@@ -365,7 +371,7 @@ def _generation(rendering: MindSpeedRlRendering) -> Iterator[Override]:
 
 
 def _sequences(rendering: MindSpeedRlRendering) -> int:
-    """The default is one at a time: as many as a replica gets, up to what the shipped examples have."""
+    """Count the sequences at a time: as many as a replica gets, at most those of the examples. The default is one."""
     recipe = rendering.recipe
     replicas = max(1, rendering.npus // recipe.rollout.tp)
     return min(_MOST_SEQUENCES, -(-recipe.train.batch_size * recipe.rollout.n // replicas))

@@ -106,7 +106,7 @@ def bare(key: str) -> str:
 
 
 def values(launch: UsersLaunch) -> Mapping[str, object]:
-    """The recipe's values, of which each is MindSpeed-RL's own default where the launch says nothing."""
+    """Return the recipe's values; what the launch does not set is MindSpeed-RL's own default."""
     version = launch.version or _newest_version(launch)
     settings = _settings(launch, version)
     found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
@@ -139,7 +139,7 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
 
 
 def _newest_version(launch: UsersLaunch) -> str:
-    """The newest version that knows the most of the keys."""
+    """Find the newest version that knows the most of the keys."""
     return max(reversed(shipped_versions()), key=lambda version: _known(launch, version))
 
 
@@ -174,14 +174,14 @@ def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[s
 
 
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    """MindSpeed-RL validates nothing: what a recipe says of validation data is read by nobody."""
+    """Take the training data for validation, too: MindSpeed-RL never validates, so `data.val` is not read."""
     path = full_path(said(settings, f"{SHARED}.data_path"), launch.workdir)
     yield "data.train", path
     yield "data.val", path
 
 
 def _layout(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    """A YAML counts the NPUs of all nodes: more than one node has are taken to fill theirs."""
+    """Derive the nodes: a YAML counts the NPUs of all of them, and each is assumed to use all its NPUs."""
     npus = settings.get(f"{_RL}.actor_resource.num_npus")
     if not isinstance(npus, int) or npus < 1:
         return

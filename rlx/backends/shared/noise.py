@@ -28,7 +28,7 @@ class Validations(Protocol):
 
 
 class NoiseSource(Protocol):
-    """What the noise that rlx brings depends on: a recipe, or what was asked for around a users' script."""
+    """The values that rlx's noise depends on: of a recipe, or of a launch script's options."""
 
     @property
     def aqn(self) -> Aqn | None: ...
@@ -50,7 +50,7 @@ def payload_schedule(
     """Sigma of each of `total_steps` steps; None for an arm without noise, or with that of a fork.
 
     `epoch_steps` are the steps of one epoch. `links`, `processes` and `probed` as in NoisePromise; without processes
-    the link "reached" cannot be shown. Raises UsageError where the noise needs them and nobody knows.
+    the link "reached" cannot be shown. Raises UsageError where the noise needs an epoch's steps and they are not known.
     """
     aqn = recipe.aqn
     if aqn is None or aqn.provider != "payload":
@@ -86,7 +86,7 @@ def _promise(content: str, links: Iterable[Link], processes: tuple[NoiseProcess,
 
 
 def scheduled(recipe: NoiseSource, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
-    """Promise what the evidence is held against: these sigmas on the layers that the recipe names."""
+    """Schedule these sigmas on the layers that the recipe names; the evidence is checked against them."""
     return NoiseSchedule(
         sigmas=sigmas,
         stages=aqn.stages,
@@ -111,7 +111,7 @@ def _adaptive(aqn: Aqn) -> AdaptiveSigma | None:
 def processes_of(devices: int, per_node: int, tp: int, shards: int = 1) -> tuple[NoiseProcess, ...]:
     """Count off the processes of a rollout on so many devices: neighbours hold one model.
 
-    Empty where the devices cannot be split like that, or nobody has so many.
+    Empty where the devices cannot be split like that, or are too many for a plan.
     """
     size = tp * shards
     if not 1 <= devices <= _MOST_DEVICES or devices % size:
@@ -122,7 +122,7 @@ def processes_of(devices: int, per_node: int, tp: int, shards: int = 1) -> tuple
 
 
 def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
-    """The steps in which the stages run through once; None: the whole run."""
+    """Return the number of steps in which all stages pass once; None: the whole run."""
     if not aqn.per_epoch:
         return None
     if not epoch_steps:
@@ -131,7 +131,7 @@ def stage_span(aqn: Aqn, epoch_steps: int | None) -> int | None:
 
 
 def watch_settings(recipe: NoiseSource, watched: Aqn, total_steps: int) -> str:
-    """The content of payload/aqn.json where nothing is ever disturbed: sigma 0 on the layers of another arm's noise."""
+    """Write payload/aqn.json for an arm without noise: sigma 0 on the layers of another arm's noise."""
     nothing = {
         "sigma_start": 0.0,
         "sigma_end": 0.0,
@@ -145,7 +145,7 @@ def watch_settings(recipe: NoiseSource, watched: Aqn, total_steps: int) -> str:
 
 
 def payload_settings(recipe: NoiseSource, aqn: Aqn, total_steps: int, epoch_steps: int | None) -> str:
-    """The content of payload/aqn.json, which rlx_aqn_settings.py reads."""
+    """Write payload/aqn.json, which rlx_aqn_settings.py reads."""
     settings = {
         "sigma_start": aqn.sigma_start,
         "sigma_end": aqn.sigma_end,

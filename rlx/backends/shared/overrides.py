@@ -1,4 +1,8 @@
-"""One override in Hydra's grammar, and paths that exist only where and when the run starts."""
+"""Overrides in Hydra's grammar, and paths that exist only where and when the run starts.
+
+Source: hydra-core 1.3, OverrideLexer.g4 and Quoting rules of "Override Grammar" in its documentation. The shell's own
+quoting comes later and is not done here.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 # "" sets a key that exists, "+" adds one, "++" does either, "~" removes one.
 Prefix = Literal["", "+", "++", "~"]
 _PREFIXED_KEY = re.compile(r"(\+{1,2}|~|)(.*)", re.DOTALL)
-# Left bare for the reader's sake; everything else is quoted. Hydra reads bare words of this form as strings unless
+# Written bare, which reads better; everything else is quoted. Hydra reads bare words of this form as strings unless
 # they are one of its constants or numbers, which start differently or are listed below.
 _BARE = re.compile(r"[A-Za-z_/][A-Za-z0-9_./-]*", re.ASCII)
 _DICT_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
@@ -38,7 +42,7 @@ class Override:
 
     @classmethod
     def read(cls, key: str, value: object) -> Override:
-        """An entry of the recipe's `overrides`."""
+        """Read an entry of the recipe's `overrides`."""
         match = _PREFIXED_KEY.fullmatch(key)
         assert match is not None  # the pattern takes any text
         return cls(match[2], value, f"overrides.{key}", match[1], verbatim=True)  # type: ignore[arg-type]
@@ -48,7 +52,7 @@ class Override:
         return _leaves(self.key, self.value)
 
     def argument(self) -> str:
-        """The word for Hydra's command line, not yet quoted for a shell. Raises UsageError if it cannot be written."""
+        """Write the word for Hydra's command line, not quoted for a shell. Raises UsageError if that is impossible."""
         if not self.verbatim:
             refuse_interpolation(self.value, self.source)
         if self.prefix == "~" and self.value is None:
@@ -64,7 +68,7 @@ def _leaves(key: str, value: object) -> Iterator[tuple[str, object]]:
 
 
 def host_path(path: str, source: str) -> str:
-    """A path on the host as OmegaConf text; `~/` becomes that host's home directory."""
+    """Write a path on the host as OmegaConf text; `~/` becomes that host's home directory."""
     refuse_interpolation(path, source)
     return f"${{oc.env:HOME}}/{path[2:]}" if path.startswith("~/") else path
 
@@ -74,14 +78,14 @@ def path_override(key: str, path: str, source: str) -> Override:
 
 
 def run_path(variable: str, name: str) -> str:
-    """A path below one of the directories that exist only at start (`RLX_RUN_DIR`, `RLX_ATTEMPT_DIR`)."""
+    """Write a path below a directory that exists only at start (`RLX_RUN_DIR`, `RLX_ATTEMPT_DIR`)."""
     return f"${{oc.env:{variable}}}/{name}"
 
 
 def path_on_all_nodes(recipe: Recipe, name: str) -> str:
-    """A path below the run directory that means the same on every node, each of which has a directory of its own.
+    """Write a path below the run directory that is valid on every node, each of which has a directory of its own.
 
-    supervise.sh links it at a place that has the same name on all of them.
+    supervise.sh makes a link to it that has the same name on all of them.
     """
     return run_path("RLX_RUN_DIR", name) if recipe.layout.nodes == 1 else run_path("RLX_RAY_TMP", f"run/{name}")
 

@@ -1,4 +1,4 @@
-"""Files of rlx that travel with a run, flat into payload/ of its directory."""
+"""Files of rlx that travel with a run, flat into payload/ of its directory: modules, weight records, Ray's settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READY_WITHIN_S = 120
 
 
 def modules(part: str, folder: Path | None = None) -> tuple[PlannedFile, ...]:
-    """A part of the payload: the modules whose names begin with it, from a back-end's `folder` or the common one."""
+    """Return the payload's modules whose names begin with `part`, from a back-end's `folder` or the common one."""
     return tuple(map(_planned, sorted((folder or payload_folder()).glob(f"{part}*.py"))))
 
 
@@ -57,6 +57,6 @@ class RaySettings:
     ready_within_s: int = READY_WITHIN_S
 
     def files(self) -> Iterator[PlannedFile]:
-        """The program that holds this node's Ray, and its settings."""
+        """Yield the program that runs this node's Ray, and its settings."""
         yield from modules("rlx_ray")
         yield PlannedFile(f"{PAYLOAD_DIR}/rlx_ray.json", json.dumps(asdict(self), indent=1) + "\n")

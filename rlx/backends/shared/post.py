@@ -28,17 +28,17 @@ POST_NAMES = (*_PROGRAM, _ORDER)
 
 
 def training_outputs(recipe: Recipe) -> str:
-    """The folder of an attempt for what validations in the training answer.
+    """Name the folder of an attempt for the answers of validations in the training.
 
-    The outputs of a step stand in one file: with `eval.post`, those of the last step are of what that asks.
+    The outputs of a step are one file: with `eval.post`, that of the last step has the answers of the evaluation.
     """
     return f"{VALIDATION_DIR}-in-training" if recipe.eval.post else VALIDATION_DIR
 
 
 def post_files(recipe: Recipe, merge: Sequence[str]) -> Iterator[PlannedFile]:
-    """The program, its order, and a reward function of its own; nothing without `eval.post`.
+    """Yield the program and its order; nothing without `eval.post`.
 
-    `merge`: what the back-end's own converter is told. Raises UsageError for a reward file that cannot be read.
+    `merge`: the arguments of the back-end's own converter. Raises UsageError for a reward file that cannot be read.
     """
     if recipe.eval.post is None:
         return
@@ -63,7 +63,7 @@ def post_expectations(promised: Expectations, recipe: Recipe) -> Expectations:
 
 
 def reward_files(recipe: Recipe, taken: set[str]) -> Iterator[PlannedFile]:
-    """The reward functions that travel with the run. `taken`: names in payload/ that others have.
+    """Yield the reward functions that travel with the run. `taken`: names in payload/ that are in use.
 
     Raises UsageError for a file that cannot be read, or whose name another one has.
     """

@@ -1,4 +1,4 @@
-"""A recipe and the back-end that it is written for: what every topic of a rendering may look at."""
+"""A recipe and the version of a back-end for which it is written: keys, rendering and effective settings."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KeyTable:
         return key in self.defaults or key in self.nodes or _HYDRA.match(key) is not None
 
     def first(self, *keys: str) -> str:
-        """The first of several names that this version knows; the first of all if it knows none."""
+        """Return the first of several names that this version knows; the first of all if it knows none."""
         return next((key for key in keys if key in self), keys[0])
 
     def nearest(self, key: str, count: int = 3) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ class EffectiveSettings:
     removed: frozenset[str] = frozenset()
 
     def get(self, key: str) -> object:
-        """The value as the back-end gets it; None: it is null, not there, or known at start only."""
+        """Return the value as the back-end gets it; None: it is null, missing, or known only at start."""
         for _ in range(_MOST_REFERENCES):
             value = None if key in self.removed else self.written.get(key, self.defaults.get(key))
             if not isinstance(value, str) or "${" not in value:

@@ -19,12 +19,12 @@ class Quoted(str):
 
 
 def render_template(name: str, script: object) -> str:
-    """The text of a template that knows `script`. Raises jinja2.UndefinedError for what `script` does not have."""
+    """Fill in a template with `script`. Raises jinja2.UndefinedError for a name that `script` lacks."""
     return _environment().get_template(name).render(script=script)
 
 
 def on_host(path: str) -> Quoted:
-    """A host path as one shell word; `~/` is expanded there, whatever characters follow."""
+    """Write a host path as one shell word; `~/` is expanded on the host, whatever characters follow."""
     if path.startswith("~/"):
         return Quoted(f'"$HOME"/{shlex.quote(path[2:])}')
     return Quoted(shlex.quote(path))

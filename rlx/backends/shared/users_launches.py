@@ -1,4 +1,4 @@
-"""Say what a back-end must know so that a launch of its users becomes a recipe: whose key is what in a recipe."""
+"""How a back-end reads its users' launches: as a recipe, key by key, or as a script that runs unchanged."""
 
 from __future__ import annotations
 
@@ -68,25 +68,25 @@ class KeysPart(Protocol):
         """Tell whether the program is this back-end's."""
 
     def program_of(self, tree: Mapping[str, Any]) -> str:
-        """The program that trains by this configuration; "" for one of others."""
+        """Name the program that trains by this configuration; "" for a configuration of another back-end."""
 
     def file_of(self, program: str, config_name: str) -> str:
-        """The local file that holds the keys of a launch; "" where its command line does."""
+        """Name the local file that holds the keys of a launch; "" where its command line does."""
 
     def refusal(self, program: str) -> tuple[str, str] | None:
-        """What is wrong with a program of this back-end that no recipe can start, and the fix; None: nothing."""
+        """Return why no recipe can start this program of the back-end, and the fix; None if one can."""
 
     def values(self, launch: UsersLaunch) -> Mapping[str, object]:
-        """The recipe's values by dotted path: each that the launch, or the back-end's own default, sets."""
+        """Return the recipe's values by dotted path: each that the launch, or the back-end's own default, sets."""
 
     def beyond_defaults(self, keys: Mapping[str, object]) -> Mapping[str, object]:
         """Those of all keys of a configuration that have another value than the back-end's own."""
 
     def bare(self, key: str) -> str:
-        """The key as the back-end reads it, without prefix."""
+        """Return the key as the back-end reads it, without prefix."""
 
     def override(self, key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
-        """The key and value as they stand in a recipe's `overrides`."""
+        """Return the key and value as a recipe's `overrides` has them."""
 
     def rendered(self, resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
         """Each key that the recipe's launch sets, without prefix. Raises UsageError where it cannot be written."""
@@ -106,23 +106,23 @@ def same(one: object, other: object) -> bool:
 
 
 def said(settings: EffectiveSettings, key: str) -> object:
-    """The value of a key; of a path below the home folder the path, although that is known at start only."""
+    """Return the value of a key; a path below the home folder as written: its full form is unknown before the start."""
     value = settings.written.get(key)
     return value if isinstance(value, str) and value.startswith(HOME) else settings.get(key)
 
 
 def home(text: str) -> str:
-    """The path with the home folder as rlx writes it for OmegaConf."""
+    """Write the home folder of a path as rlx does for OmegaConf."""
     return HOME + text[2:] if text.startswith("~/") else text
 
 
 def from_home(value: object) -> object:
-    """The path with the home folder as a recipe writes it; any other value as it is."""
+    """Write the home folder of a path as a recipe does; return any other value as it is."""
     return "~/" + value.removeprefix(HOME) if isinstance(value, str) and value.startswith(HOME) else value
 
 
 def host_path(value: object) -> object:
-    """A path on the host as a recipe has it: absolute, or below the home folder."""
+    """Read a path on the host as a recipe has it: absolute, or below the home folder."""
     path = from_home(value)
     if not isinstance(path, str):
         return ABSENT
@@ -130,21 +130,21 @@ def host_path(value: object) -> object:
 
 
 def full_path(value: object, workdir: str) -> object:
-    """A path on the host; one that starts from the folder of the launch is named in full."""
+    """Read a path on the host; complete one that is relative to the folder of the launch."""
     if workdir and isinstance(value, str) and value and not value.startswith(("/", "~")) and "${" not in value:
         return host_path(f"{workdir.rstrip('/')}/{value.removeprefix('./')}")
     return host_path(value)
 
 
 def whole(value: object) -> object:
-    """A count of at least one."""
+    """Read a count of at least one."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 1 else ABSENT
 
 
 def often(value: object) -> object:
-    """An interval; none where nothing is ever done."""
+    """Read an interval; None for never."""
     return None if value is None or (isinstance(value, int) and value <= 0) else whole(value)
 
 
@@ -203,7 +203,7 @@ class UsersScriptPart(Protocol):
     NO_NOISE: str
 
     def plan(self, script: UsersScript, site: Site) -> LaunchPlan:
-        """The launch of the script, without findings about its lines."""
+        """Plan the launch of the script, without findings about its lines."""
 
 
 @dataclass(frozen=True, slots=True)

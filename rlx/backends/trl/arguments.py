@@ -29,7 +29,7 @@ _BLOCK_TOKENS = 32
 
 
 def rendered(recipe: Recipe) -> tuple[Override, ...]:
-    """Render what rlx itself writes. Raises UsageError for a length that nobody knows."""
+    """Render what rlx itself writes. Raises UsageError for an unknown length."""
     parts = (_length, _optimisation, _rollout, _vllm, _validation, _device, _records)
     return tuple(argument for part in parts for argument in part(recipe))
 
@@ -129,7 +129,7 @@ def _records(recipe: Recipe) -> Iterator[Override]:
 
 
 def correction_arguments(recipe: Recipe) -> Iterator[Override]:
-    """Importance weights that are cut, or none. Anything else is refused by rule (RLX174)."""
+    """Set truncated importance weights, or none. A rule refuses anything else (RLX174)."""
     correction = recipe.algorithm.correction
     weights = correction.weights if correction else None
     yield Override(_IS_ON, weights is not None, _PLACE)
@@ -176,7 +176,7 @@ def steps(recipe: Recipe) -> int:
 
 
 def engine_arguments(recipe: Recipe) -> dict[str, Any]:
-    """The dtype on any device: vLLM makes bfloat16 of float32 checkpoints, and the actor would stay float32."""
+    """Set the dtype on any device: vLLM reads float32 checkpoints as bfloat16, and the actor would stay float32."""
     arguments: dict[str, Any] = {"dtype": recipe.model.dtype, "enforce_eager": recipe.rollout.enforce_eager}
     if recipe.layout.device == "cpu":
         arguments |= {"kv_cache_memory_bytes": KV_CACHE_BYTES, "block_size": _BLOCK_TOKENS}

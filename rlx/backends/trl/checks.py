@@ -1,6 +1,6 @@
-"""Check a recipe before it is written for TRL: arguments that it does not take, lengths unknown.
+"""Check a recipe against the TRL of the run: its version, unknown arguments, an unknown length.
 
-What would fail although it can be written is the rules' (rlx/backends/trl/rules/).
+What can be written and would fail nevertheless is found by rules (rules/).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
 
 
 def rendering_of(resolved: ResolvedRecipe) -> Rendering:
-    """The recipe with the table it is checked against. Raises UsageError if there is none."""
+    """Join the recipe and the table that it is checked against. Raises UsageError if there is none."""
     version = resolved.recipe.backend.version
     return Rendering(resolved, resolved.recipe, find_table(version), version)
 

@@ -1,4 +1,4 @@
-"""Compute what the log must show from the arguments that TRL will really get.
+"""Derive what the log must show from TRL's effective arguments, the noise included.
 
 Steps are counted from 1; step 0 is the validation before training. The last step is validated whatever its number:
 payload/rlx_trl_records.py asks for it.
@@ -32,7 +32,7 @@ _WATCH_LINKS = (Link.ASKED, Link.REACHED, Link.FELT, Link.LIFTED)
 
 
 def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectations:
-    """Raises UsageError where an entry of `overrides` replaces a number by something rlx cannot count with."""
+    """Derive what the log must show. Raises UsageError where an override replaces a number by something else."""
     recipe = rendering.recipe
     total = _count(settings, "max_steps")
     every = recipe.eval.every

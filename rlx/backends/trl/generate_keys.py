@@ -30,7 +30,7 @@ def generate() -> Path:
 
 
 def _default(field: Any) -> Any:
-    """Enumerations are written as their text."""
+    """Write enumerations as their text."""
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     value = getattr(field.default, "value", field.default)

@@ -16,7 +16,7 @@ def shipped_versions() -> tuple[str, ...]:
 
 @cache
 def find_table(version: str) -> KeyTable:
-    """The table of `version`. Raises UsageError for any other: the noise sits in methods that TRL calls private."""
+    """Return the table of `version`. Raises UsageError for any other: rlx's noise extends private methods of TRL."""
     if version not in shipped_versions():
         raise UsageError(
             f"backend.version: rlx knows no TRL {version}",

@@ -37,7 +37,7 @@ _SAME_NAMES = {
 
 
 def _read_line(line: str) -> Iterator[LineSays]:
-    """A step, or what the program says before the first one."""
+    """Read a step, or what the program prints before the first one."""
     if match := _STEP.search(line):
         step, total = int(match[1]), int(match[2])
         yield Progress(step, total)

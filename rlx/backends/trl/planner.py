@@ -40,7 +40,7 @@ _ENVIRONMENT = {
 
 
 def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None) -> LaunchPlan:
-    """The launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
+    """Plan the launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     rendering = rendering_of(resolved)
     promised = expectations(rendering, settings_of(rendering))
     script = TrlScript.of(resolved, site)
@@ -157,5 +157,5 @@ def _of_vllm(recipe: Recipe) -> dict[str, str]:
 
 
 def render(script: TrlScript) -> str:
-    """The text of launch.sh."""
+    """Fill in the template of launch.sh."""
     return render_template("trl.sh.j2", script)

@@ -20,7 +20,7 @@ _FOLDER = "trainer/config"
 
 
 def settings(resolved: ResolvedRecipe, found: Installation | None = None) -> EffectiveSettings:
-    """The key table's defaults with the command line over them. Raises UsageError if there is no table."""
+    """Return the key table's defaults with the command line over them. Raises UsageError if there is no table."""
     rendering = rendering_of(resolved, found)
     written: dict[str, object] = {}
     sources: dict[str, str] = {}

@@ -1,6 +1,6 @@
-"""Check a recipe before it is written for verl: keys that this version does not know, lengths unknown.
+"""Check a recipe against the verl of the run: its version, unknown or renamed keys, an unknown length.
 
-What would fail although it can be written is the rules' (rlx/planning/rules/).
+What can be written and would fail nevertheless is found by rules (rules/).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The keys of a Hydra configuration folder: what verl accepts when it starts from one of the files in it.
 
-Only YAML is read, nothing is executed. The folder may come from another machine, so nothing in it is believed: not its
-types, not its size, not that its files do not name each other in a circle.
+Only YAML is read, nothing is executed. The folder may come from another machine, so nothing in it is trusted:
 """
 
 from __future__ import annotations
@@ -161,7 +160,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
 
 
 def _overridden(path: Path) -> dict[str, str]:
-    """The choices that a file makes for the files it includes: they hold there already."""
+    """Read the choices that a file makes for the files it includes: they are valid there already."""
     groups = (default for default in _defaults(read_yaml(path)) if isinstance(default, dict))
     pairs = ((str(group), str(option)) for default in groups for group, option in default.items())
     return {group.removeprefix("override "): option for group, option in pairs if group.startswith("override ")}
@@ -190,7 +189,7 @@ def _package(parent: Package, written: str | None) -> Package:
 
 
 def _within(folder: PurePosixPath, written: str) -> PurePosixPath:
-    """A group or file as a defaults list writes it: absolute, or relative to the folder of the list."""
+    """Resolve a group or file of a defaults list: absolute, or relative to the folder of the list."""
     parts: list[str] = [] if written.startswith("/") else [part for part in folder.parts if part != "."]
     for part in PurePosixPath(written.lstrip("/")).parts:
         parts = parts[:-1] if part == ".." else [*parts, part]
@@ -243,12 +242,12 @@ def read_key_file(path: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _keys_in(text: str, path: Path) -> Mapping[str, Any]:
-    """What a text says stays: one plan asks for the keys of its file several times, and reading them is slow."""
+    """Cache the keys by the file's text: a plan reads the keys of its file several times, which is slow."""
     return flat(_mapping_in(text, path), path)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """A mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
+    """Read a mapping. Raises UsageError for anything else, also for values that only look like YAML's."""
     return _mapping_in(_text_of(path), path)
 
 

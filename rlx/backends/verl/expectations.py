@@ -1,6 +1,9 @@
-"""Compute what the log must show from the settings that verl will really get.
+"""Derive what the log must show from verl's effective settings: steps, validations, noise and records of weights.
 
-Source: `fit` of verl 0.6.1 to 0.9.1. Training steps are counted from 1; step 0 is the validation before training.
+Sources: `fit` and `_create_dataloader` of verl 0.6.1 to 0.9.1, and recipe/dapo/dapo_ray_trainer.py. Training steps are
+counted from 1; step 0 is the validation before training. verl's own trainers take a step for each batch, also 0.9.1
+where it filters groups: it begins its data anew until the step is full. The DAPO recipe's trainer may take several
+batches of the data for one step, and ends with the data.
 """
 
 from __future__ import annotations
@@ -57,7 +60,7 @@ def settings_of(overrides: tuple[Override, ...]) -> Settings:
 
 
 def expectations(rendering: VerlRendering, settings: Settings) -> Expectations:
-    """Raises UsageError where an entry of `overrides` replaces a number by something rlx cannot count with."""
+    """Derive what the log must show. Raises UsageError where an override replaces a number by something else."""
     length = run_length(rendering, settings)
     totals = rendering.recipe.backend.totals
     every = whole(settings, "trainer.test_freq")
@@ -129,7 +132,7 @@ def run_length(rendering: VerlRendering, settings: Settings) -> Length:
 
 
 def batches_a_step(rendering: VerlRendering, settings: Settings) -> BatchesAStep | None:
-    """What the DAPO recipe's trainer logs of each step; None for trainers that take one batch, or log nothing of it."""
+    """Count the batches per step that the DAPO recipe's trainer logs; None for trainers that take one, or log none."""
     if not is_dapo_recipe(rendering.recipe, rendering.version):
         return None
     if settings.get(f"{_FILTER}.enable") is not True:
@@ -192,7 +195,7 @@ def noise_schedule(
 
     `settings`: key → value as verl gets it. `by_data` is the number of steps until the epochs end: the fork's own
     noise takes that for the length of the run. `epoch_steps` are the steps of one epoch. Raises UsageError where the
-    noise needs them and nobody knows.
+    noise needs them and they are not known.
     """
     recipe = rendering.recipe
     aqn = recipe.aqn
@@ -209,9 +212,9 @@ def noise_schedule(
 
 
 def watch(rendering: VerlRendering, settings: Mapping[str, object], total_steps: int | None) -> NoisePromise | None:
-    """What an arm without noise shows of that; None where rlx brings none to any arm, or could bring none here.
+    """Expect what an arm without noise shows of that; None where rlx brings none to any arm, or could bring none here.
 
-    Nobody is kept from training by this: where the hooks would refuse a noisy arm, this one goes unwatched.
+    This never prevents a training: where the hooks would refuse a noisy arm, this one is not watched.
     """
     recipe, watched = rendering.recipe, rendering.resolved.watched
     if watched is None or recipe.aqn is not None or total_steps is None:
@@ -279,7 +282,7 @@ def rollout_processes(rendering: VerlRendering, settings: Mapping[str, object]) 
 
 
 def _size(settings: Mapping[str, object], key: str) -> int:
-    """Read a number of devices; 0 where nobody knows it before the start."""
+    """Read a number of devices; 0 where it is not known before the start."""
     value = settings.get(key, 1)
     return value if type(value) is int and value > 0 else 0
 

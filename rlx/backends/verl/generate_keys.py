@@ -58,7 +58,7 @@ def tree_version(folder: Path) -> str:
 
 
 def fork_keys(source: str, folder: Path, config_name: str) -> str:
-    """The text of a key file. Raises UsageError if `folder` has no `config_name`."""
+    """Write the text of a key file. Raises UsageError if `folder` has no `config_name`."""
     import yaml
 
     keys = read_config_folder(folder, config_name)

@@ -27,7 +27,7 @@ def _files(recipe: Recipe) -> Iterator[DataFile]:
 
 
 def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
-    """What is decorated, imported or assigned is not read: then nothing is said."""
+    """Check the host's reward function, unless it is decorated, imported or assigned, which is not read."""
     label = f"custom_reward_function.path: {wanted.path}"
     if facts["kind"] != "file":
         yield Flaw("RLX550", f"{label} is no file there", "copy it there, or let it travel: reward: {path, function}")
@@ -46,7 +46,7 @@ def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
         yield Flaw("RLX554", f"{label}: {wanted.key} {takes}", fix)
 
 
-# In a checkout that nobody installed its file is the only place of its version.
+# In a checkout that is not installed only this file has the version.
 HOST = BackendHost(
     name="verl",
     packages=("verl",),

@@ -1,6 +1,6 @@
 """Look up the configuration keys that a version of verl knows, and the one that a misspelt key probably means.
 
-A table comes from the version's own configuration tree: shipped ones lie in `keys/<version>/`, and a fork's tree is
+A table comes from the version's own configuration tree: shipped ones are in `keys/<version>/`, and a fork's tree is
 read where the recipe says (`backend.key_source`). A key outside the table is refused by Hydra itself, minutes later.
 """
 
@@ -32,7 +32,7 @@ def shipped_versions() -> tuple[str, ...]:
 
 
 def find_table(version: str, trainer: str) -> KeyTable:
-    """The table of `version`, else of the newest shipped version with the same major and minor number.
+    """Return the table of `version`, else of the newest shipped version with the same major and minor number.
 
     Raises UsageError for any other version: its keys would be guesses.
     """
@@ -47,7 +47,7 @@ def find_table(version: str, trainer: str) -> KeyTable:
 
 
 def read_key_source(source: Path, trainer: str, config_name: str | None = None, version: str = "") -> KeyTable:
-    """The table of a fork: its configuration folder, or one YAML file, flat or nested.
+    """Read the table of a fork: its configuration folder, or one YAML file, flat or nested.
 
     `version` is what to call it, the path unless given. Raises UsageError if there is neither.
     """
@@ -80,7 +80,7 @@ class Rename:
 
 
 def find_rename(key: str, table: KeyTable, version: str) -> Rename | None:
-    """The name of `key` in this version, if it is another one."""
+    """Return the name of `key` in this version, if it is another one."""
     for row in _rows()["names"]:
         if (written := _name_in(row["names"], key)) is None:
             continue

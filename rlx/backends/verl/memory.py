@@ -27,7 +27,7 @@ _OPTIM = (f"{ACTOR}.optim", f"{ACTOR}.optim.override_optimizer_config")
 
 
 def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
-    """The recipe's job with what verl is really told."""
+    """Complete the recipe's job with verl's effective settings."""
     read, split = SettingsReader(settings), written.split
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)
     longest = written.rollout.sequence
@@ -137,7 +137,7 @@ def _is_precision_aware(read: SettingsReader) -> bool:
 
 
 def _dtype_bytes(read: SettingsReader, key: str) -> int:
-    """The last section that says it has the last word."""
+    """Read a dtype; the last section that sets it counts."""
     said = [DTYPE_BYTES[word] for section in _OPTIM if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
     return said[-1] if said else 4
 

@@ -42,7 +42,7 @@ def to_megatron(document: Mapping[str, Any], sizes: MigrationSizes) -> dict[Keys
 
 
 def splits(document: Mapping[str, Any], sizes: MigrationSizes) -> list[MigrationSizes]:
-    """The sizes themselves, or all for which the devices come out even. Raises UsageError if they do not."""
+    """Return the sizes that divide the devices, with any tp unless one is given. Raises UsageError if none does."""
     layout = document["layout"]
     devices = layout["nodes"] * layout["devices_per_node"]
     wanted = [sizes.tp] if sizes.tp else TENSOR_PARALLEL
@@ -69,7 +69,7 @@ def override_changes(overrides: Mapping[str, Any]) -> Iterator[tuple[Keys, objec
 
 
 def advice(document: Mapping[str, Any]) -> Iterator[str]:
-    """Name what nobody can decide from the recipe alone."""
+    """Name what cannot be decided from the recipe alone."""
     backend, layout = document["backend"], document["layout"]
     if backend["entrypoint"]:
         yield "a critic of the fork's own may have a pool: --set overrides.ray_kwargs.resource_pool.critic.num_gpus=4"

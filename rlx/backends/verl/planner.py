@@ -178,7 +178,7 @@ def _noise_settings(rendering: VerlRendering, length: Length, promised: Expectat
 
 
 def ray_settings(rendering: VerlRendering) -> RaySettings:
-    """The Ray of several nodes. Devices are what Ray finds behind CUDA_VISIBLE_DEVICES or ASCEND_RT_VISIBLE_DEVICES."""
+    """Describe the Ray of several nodes, with the devices in CUDA_VISIBLE_DEVICES or ASCEND_RT_VISIBLE_DEVICES."""
     layout, on_cpu = rendering.recipe.layout, rendering.recipe.layout.device == "cpu"
     device = "NPU" if layout.device == "npu" else "GPU"
     return RaySettings(

@@ -1,7 +1,7 @@
-"""List the trainers of verl whose steps rlx can count, and the programs that start them.
+"""List the trainers of verl whose steps rlx can count, the programs that start them, and the keys that DAPO adds.
 
 `sync` generates once for each step. `dapo` generates until enough groups have an advantage: a trainer of its own in the
-DAPO recipe, which lies in verl's checkout up to 0.7.0 and in the repository verl-recipe since; 0.9 has the same built
+DAPO recipe, which is in verl's checkout up to 0.7.0 and in the repository verl-recipe since; 0.9 has the same built
 into its own trainer. Sources: recipe/dapo/main_dapo.py, verl 0.9.1 trainer/ppo/v1/replay_buffer.py.
 """
 
@@ -45,26 +45,26 @@ _MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
 
 
 def names(version: str) -> tuple[str, ...]:
-    """What `backend.trainer` may be with this version."""
+    """List what `backend.trainer` may be with this version."""
     del version  # all that rlx has key tables for have both
     return SYNC, DAPO, DECLARED
 
 
 def trainer_of_program(program: str) -> str | None:
-    """The trainer that a program starts, a module or a file; None for one that rlx does not know."""
+    """Return the trainer that a program starts, a module or a file; None for one that rlx does not know."""
     module = program.removesuffix(".py").replace("/", ".")
     return next((name for name, form in _PROGRAMS if form.fullmatch(module)), None)
 
 
 def trainer_of(backend: Backend) -> str | None:
-    """The trainer that a recipe names, or else its program's; None for a program that rlx does not know."""
+    """Return the trainer that a recipe names, or else its program's; None for a program that rlx does not know."""
     if backend.trainer is not None:
         return backend.trainer
     return trainer_of_program(backend.entrypoint) if backend.entrypoint else SYNC
 
 
 def program_of(backend: Backend, version: str) -> str:
-    """The program that starts: the recipe's, or that of its trainer."""
+    """Return the program that starts: the recipe's, or that of its trainer."""
     if backend.entrypoint:
         return str(backend.entrypoint)
     return MAIN_DAPO if backend.trainer == DAPO and release(version) < _FILTERS_ITSELF else MAIN_PPO
@@ -76,7 +76,7 @@ def is_dapo_recipe(recipe: Recipe, version: str) -> bool:
 
 
 def config_of(recipe: Recipe, version: str) -> str | None:
-    """The configuration that a program starts from, where it is not that of main_ppo."""
+    """Return the configuration that a program starts from, where it is not that of main_ppo."""
     backend = recipe.backend
     if backend.config_name or not is_dapo_recipe(recipe, version):
         return backend.config_name
@@ -89,7 +89,7 @@ def is_own_program(backend: Backend, version: str) -> bool:
 
 
 def with_dapo_keys(table: KeyTable, version: str) -> KeyTable:
-    """The table of a start by main_dapo. Around 0.7.1 both forms of the recipe were in use."""
+    """Extend the table for a start by main_dapo. Around 0.7.1 both forms of the recipe were in use."""
     added = dict(_ALWAYS)
     if release(version) < (0, 8):
         added |= _BEFORE

@@ -145,7 +145,7 @@ def bare(key: str) -> str:
 
 
 def values(launch: UsersLaunch) -> Mapping[str, object]:
-    """The recipe's values, of which each is verl's own default where the launch says nothing."""
+    """Return the recipe's values; what the launch does not set is verl's own default."""
     engine = _engine(launch)
     version = launch.version or _version(launch, engine)
     settings = _settings(launch, version, engine)
@@ -169,7 +169,7 @@ def beyond_defaults(keys: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def override(key: str, value: object, backend: Mapping[str, str]) -> tuple[str, object]:
-    """A `+` before a key that this version has would be refused: `++` sets it either way."""
+    """Drop a `+` before a key that this version has, which Hydra would refuse; `++` sets it either way."""
     known = find_table(backend["version"], _trainer(backend.get("engine", ""))).defaults
     return (f"+{key}" if key.startswith("+") and not key.startswith("++") and bare(key) in known else key), value
 
@@ -189,7 +189,7 @@ def _trainer(engine: str) -> str:
 
 
 def _engine(launch: UsersLaunch) -> str:
-    """The engine of a recipe. Raises UsageError for one whose configuration lacks the keys that rlx renders."""
+    """Return the engine of a recipe. Raises UsageError for one whose configuration lacks the keys that rlx writes."""
     keys = {bare(key): value for key, value in launch.keys.items()}
     said = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
     if said in _OTHER_ENGINES:
@@ -206,7 +206,7 @@ def _engine(launch: UsersLaunch) -> str:
 
 
 def _version(launch: UsersLaunch, engine: str) -> str:
-    """The newest version that knows the most of the keys; one in development only if no released one knows as many."""
+    """Find the newest version that knows the most keys; one in development only if no released one knows as many."""
     released_first = sorted(reversed(shipped_versions()), key=lambda version: "dev" in version)
     return max(released_first, key=lambda version: -_misfits(launch, version, engine))
 
@@ -307,7 +307,7 @@ def _correction(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
 
 
 def _noise(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    """The noise of a fork, in keys of its own."""
+    """Read the noise of a fork, in keys of its own."""
     if settings.get(f"{_NOISE}.enabled") is not True:
         return
     yield "aqn.provider", "builtin"

@@ -52,7 +52,7 @@ class _Noise:
 
 
 def plan(script: UsersScript, site: Site) -> LaunchPlan:
-    """The launch of the script. Nothing but its noise is promised: what else it is to do, only its log will say."""
+    """Plan the launch of the script. Only its noise is expected: the rest is known from its log alone."""
     frame = _frame(script, site)
     return LaunchPlan(
         name=script.name,

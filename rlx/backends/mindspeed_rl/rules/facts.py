@@ -1,4 +1,4 @@
-"""The numbers that the rules on MindSpeed-RL look at, as it is really configured with them. None: nobody knows."""
+"""The numbers for the rules on MindSpeed-RL, from its effective settings. None: not known before the start."""
 
 from __future__ import annotations
 

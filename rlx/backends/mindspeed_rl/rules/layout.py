@@ -1,4 +1,4 @@
-"""MindSpeed-RL: how batch and model are dealt out to the NPUs, as its validator and its workers assert it."""
+"""MindSpeed-RL: how batch and model are split over the NPUs, as its validator and its workers assert it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
 from rlx.planning.rules.number_text import divisors, near, one_of
 from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
 
-# Somebody has said how many layers each stage has.
+# These set the number of layers of each stage.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 

@@ -1,4 +1,4 @@
-"""MindSpeed-RL: what it takes without a word and does not do, and what rlx cannot launch on it."""
+"""MindSpeed-RL: values that it accepts and ignores, rewards and evaluation, and what rlx cannot launch on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TRL: what rlx has not run with it, and keys of a recipe that it has nothing for. None is passed over in silence."""
+"""Check what TRL, or rlx with TRL, cannot do, and how a step is split into passes."""
 
 from __future__ import annotations
 

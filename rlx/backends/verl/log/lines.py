@@ -1,4 +1,4 @@
-"""Read the lines of verl's console: metrics, totals, the progress bar, and a checkpoint that was loaded.
+"""Read the lines of verl's console: metrics, totals, progress, loaded checkpoints, and its printed configuration.
 
 Sources: utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since 0.5.0, so
 `np.float64(0.5)` under numpy 2), trainer/ppo/ray_trainer.py and v1/trainer_base.py for the other lines. Faults:
@@ -75,7 +75,7 @@ _BATCHES, _SWITCH = "train/num_gen_batches", "timing_s/switch_to_trainer"
 
 
 def read_step_lines(line: str) -> Iterator[StepMetrics]:
-    """The metrics of each `step:N - k:v - …` in a line: several, where lines were glued together."""
+    """Read the metrics of each `step:N - k:v - …` in a line: several, where lines were joined."""
     # `timing_s/step:87 - ` is a metric, not a head.
     heads = [
         head for head in _STEP_HEAD.finditer(line) if not _PART_OF_A_NAME.match(line[head.start() - 1 : head.start()])
@@ -93,7 +93,7 @@ def _read_bar(line: str) -> Iterator[Progress]:
 
 
 def _read_totals(line: str) -> Iterator[LineSays]:
-    """The total steps, the rows of the data sets in two wordings, and a loaded checkpoint."""
+    """Read the total steps, the rows of the data sets in two wordings, and a loaded checkpoint."""
     if match := _TOTAL_STEPS.search(line):
         yield TotalSteps(int(match[1]))
     if match := _DATASET_ROWS.search(line):
@@ -113,7 +113,7 @@ def _read_faults(line: str) -> Iterator[LoggedFault]:
 
 
 def parse_printed_config(lines: Iterable[str]) -> Mapping[str, Any]:
-    """The first dictionary with an actor in it that one process prints, in lines without colours."""
+    """Read the first dictionary with an actor in it that one process prints, in lines without colours."""
     lines = iter(lines)
     for line in lines:
         speaker = _speaker(line)
@@ -131,7 +131,7 @@ def _speaker(line: str) -> str:
 
 
 def _until_closed(body: Iterable[str]) -> list[str]:
-    """The lines of one dictionary. Ray may tear a line in two and drop blanks at its begin: brackets alone count."""
+    """Keep the lines of one dictionary. Ray may break a line in two and drop leading blanks: only brackets count."""
     kept: list[str] = []
     depth = 0
     for line in body:
@@ -154,7 +154,7 @@ def _read(body: list[str]) -> Mapping[str, Any]:
 
 
 def configured(config: Mapping[str, Any]) -> Configured | None:
-    """What the run was configured to do; None for a configuration that is not verl's. Whatever is odd says nothing."""
+    """Read what the run was configured to do; None for a configuration that is not verl's. Odd values are ignored."""
     trainer = _section(config, "trainer")
     if type(trainer.get("test_freq")) is not int or trainer.get("val_only") is True:
         return None
@@ -197,7 +197,7 @@ def _number(tree: Mapping[str, Any], key: str) -> float | None:
 
 
 def phases(values: Mapping[str, float]) -> Sequence[tuple[str, float]]:
-    """The phases in their order, with seconds; "" for what comes after the updates of a step with a checkpoint.
+    """Return the phases in order, with seconds; "" for what comes after the updates of a step with a checkpoint.
 
     That is written before or after the new weights and the validation, depending on the version.
     """

@@ -1,4 +1,4 @@
-"""The lines that verl's forks print about noise, in every wording seen in the wild, one row a wording.
+"""The lines that verl's forks print about noise, one row per wording, and the faults that these lines reveal.
 
 An `Applied noise to N` line does not name its step and sigma; a `Noise injection … Step: a/b` line of the same process
 does, just before. What was announced and never came names the fault, and lines about clean weights say whether noise
@@ -133,7 +133,7 @@ def _weights(line: str) -> Weights | None:
 
 
 def _step(printed: str) -> int:
-    """The step as the log counts it.
+    """Convert a printed step to the log's count.
 
     The fork's trainer sets its step counter after the update of step a; the weights it announces with `Step: a/b` are
     synced after that and generate the rollout which the log reports as step a + 1.
@@ -179,7 +179,7 @@ def _step_never_advanced(evidence: Evidence, found: Application) -> Iterator[Cha
 
 
 def _without_multipliers(evidence: Evidence) -> Iterator[Charge]:
-    """The fork prints `SRDD-guided` wherever it multiplies sigma layer by layer; the payload never does."""
+    """Find noise without multipliers: the fork prints `SRDD-guided` if it multiplies sigma layer by layer."""
     if not _asks_for_multipliers(evidence.settings):
         return
     plain = [event for event in evidence.noise if event.is_noisy and not event.per_layer]

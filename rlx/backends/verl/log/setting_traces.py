@@ -1,4 +1,4 @@
-"""By what verl shows that the settings of a recipe were applied.
+"""How verl's log shows that the settings of a recipe were applied, and in which modes and precision it trains.
 
 Sources: verl/workers/utils/losses.py for the KL loss, `apply_kl_penalty` of verl/trainer/ppo/ray_trainer.py for the
 penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.py for lengths and advantages, and
@@ -157,7 +157,7 @@ def _longest_prompt(given: TraceInput) -> Reading:
 
 
 def _bounded(given: TraceInput, metric: str, key: str) -> Reading:
-    """A length that no step exceeds, and that some step reaches, is the one that was set."""
+    """Compare a bound: a length that no step exceeds, and that some step reaches, is the one that was set."""
     bound, logged = given.number(key), given.series(metric)
     if bound is None or not logged:
         return COMPOSED_ONLY
@@ -169,7 +169,7 @@ def _bounded(given: TraceInput, metric: str, key: str) -> Reading:
 
 
 def _estimator(given: TraceInput) -> Reading:
-    """A critic is trained for GAE alone; of a group of n, a score is at most (n - 1) / sqrt(n) deviations away."""
+    """Find GAE by its critic, and GRPO by its advantages: a group of n allows at most (n - 1) / sqrt(n) deviations."""
     estimator, losses = given.value("algorithm.adv_estimator"), given.series("critic/vf_loss")
     if not isinstance(estimator, str):
         return COMPOSED_ONLY
@@ -284,21 +284,21 @@ def _rate_schedule(given: TraceInput) -> Schedule | None:
 
 
 def trained_in(settings: Mapping[str, Any]) -> str:
-    """The actor's precision in words; empty where it is not known."""
+    """Describe the actor's precision; empty where it is not known."""
     dtype = next((settings[key] for key in _ACTOR_DTYPES if settings.get(key)), settings.get(MODEL_DTYPE))
     quantised = "quantised weights" if any(settings.get(key) is True for key in _TRAINED_QUANTISED) else ""
     return _words(dtype, quantised or _imitated(settings, {"training", "both"}))
 
 
 def validated_in(settings: Mapping[str, Any]) -> str:
-    """The rollout's precision in words; empty where it is not known."""
+    """Describe the rollout's precision; empty where it is not known."""
     quantised = "quantised weights" if settings.get(f"{_ROLLOUT}.quantization") else ""
     dtype = settings.get(f"{_ROLLOUT}.dtype") or settings.get(MODEL_DTYPE)
     return _words(dtype, quantised or _imitated(settings, {"rollout", "both"}))
 
 
 def _imitated(settings: Mapping[str, Any], phases: set[str]) -> str:
-    """The fork imitates a format in the rollout only unless it is told otherwise."""
+    """Describe the format that a fork imitates, by default in the rollout only."""
     if settings.get(f"{_IMITATED}.enabled") is not True:
         return ""
     during = settings.get(f"{_IMITATED}.apply_during", "rollout")

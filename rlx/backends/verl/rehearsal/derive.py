@@ -50,7 +50,7 @@ NAMES = ("cpu", "vllm")
 
 
 def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...], engine: Engine) -> Rehearsal:
-    """The recipe in small. `secrets`: those of its secrets that are set here.
+    """Derive the recipe in small. `secrets`: those of its secrets that are set here.
 
     Raises UsageError for a critic, or a batch that cannot be scaled; RlxError for data that
     is here and cannot be read.
@@ -75,7 +75,7 @@ class _Maker:
     engine: Engine
 
     def smallest(self) -> Rehearsal:
-        """The rehearsal with the smallest batch about which no rule complains."""
+        """Return the smallest batch's rehearsal that passes all rules."""
         complaint = ""
         for factor, batch in scaled(self.whole):
             made = self._twin(factor, batch, self._rows(batch))
@@ -151,7 +151,7 @@ def _backend(recipe: Recipe, engine: Engine) -> Iterator[Change]:
     yield Change("backend.version", was.version, VERSION, "the verl that runs here")
     yield Change("backend.engine", was.engine, "fsdp2", "the engine that runs on a CPU")
     trainer = was.trainer if was.trainer != DECLARED else None
-    yield Change("backend.trainer", was.trainer, trainer, "nobody knows how that program counts")
+    yield Change("backend.trainer", was.trainer, trainer, "it is not known how that program counts")
     for key in ("totals", "workdir", "entrypoint", "config_name", "key_source"):
         yield Change(f"backend.{key}", getattr(was, key), None, "stock verl, as it is installed here")
     yield Change("backend.python", was.python, engine.python, "the interpreter that has the rest")
@@ -214,7 +214,7 @@ def _rest(recipe: Recipe, secrets: tuple[str, ...]) -> Iterator[Change]:
     if recipe.aqn and recipe.aqn.provider == "builtin":
         yield Change("aqn", "the fork's own", None, "stock verl has no such noise")
     if recipe.track is not None:
-        yield Change("track", list(recipe.track.to), None, "a rehearsal is nobody's run")
+        yield Change("track", list(recipe.track.to), None, "a rehearsal is not tracked")
     yield Change("secrets", list(recipe.secrets), list(secrets), "those that are set here")
     env = {name: text for name, text in recipe.env.items() if not any(mark in name for mark in _DEVICE_VARIABLES)}
     yield Change("env", dict(recipe.env), env, "variables that name devices or start Ray are the rehearsal's own")
@@ -269,7 +269,7 @@ class BatchSizes:
 
 
 def batch_of(facts: VerlFacts) -> BatchSizes:
-    """Read the batch that the back-end really gets. Raises UsageError for one that nobody can count."""
+    """Read the batch that the back-end really gets. Raises UsageError for one that cannot be counted."""
     numbers = [facts.count(key) for key in (BATCH, MINI, SAMPLES)]
     if None in numbers:
         raise UsageError("the batch of this recipe is not known beforehand", "remove what overrides its sizes")
@@ -307,7 +307,7 @@ def _divided(whole: BatchSizes, factor: int, devices: int) -> BatchSizes:
 
 
 def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> Engine:
-    """The engine by this name; without one, the recipe's own where it is there and has been seen with such a model.
+    """Choose the engine by this name; without one, the recipe's own if it is installed and was tried with such a model.
 
     Raises UsageError for another name, RlxError where vLLM is wanted and its CPU build is not there.
     """

@@ -1,4 +1,4 @@
-"""The recipe's `overrides` in the words of the verl that rehearses; what cannot be said there is named."""
+"""The inputs of a rehearsal: the recipe's `overrides` for the verl that rehearses, made-up rows, and the reward."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def rehearsal_table() -> KeyTable:
 
 
 def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[str, object], list[Change | Untold]]:
-    """The `overrides` for the twin, and what happened to the others.
+    """Translate the `overrides` for the twin, and report what happened to the others.
 
     `twin` is the recipe of the rehearsal with the `overrides` as they were; `changed` are the keys of the recipe that
     it changes.
@@ -99,7 +99,7 @@ def _is_for_accelerators(key: str) -> bool:
 
 
 def _fate(override: Override, table: KeyTable, ours: Collection[str]) -> tuple[str | None, str]:
-    """The key to write it under, or None; and why."""
+    """Return the key to write it under, or None; and why."""
     rename = find_rename(override.key, table, VERSION)
     key = rename.new if rename else override.key
     if ".megatron." in key or key.startswith("critic.megatron"):

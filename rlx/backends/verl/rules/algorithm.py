@@ -1,4 +1,4 @@
-"""The policy's loss: modes that a version lacks, values that a loss refuses, settings that it never reads.
+"""Check the policy's loss and the correction of off-policy samples: unknown modes, refused values, unread settings.
 
 Read in verl/trainer/ppo/core_algos.py of 0.6.1, 0.7.1, 0.8.0, 0.9.1 and main at 1dda039b: what is registered by
 `register_policy_loss`, and what each of these functions takes of the actor's configuration.

@@ -1,4 +1,4 @@
-"""Batch arithmetic of verl: what its workers assert before, and minutes after, the start."""
+"""Batches of verl: their arithmetic, length and sampling, as its workers assert them before or after the start."""
 
 from __future__ import annotations
 
@@ -116,13 +116,13 @@ def mini_batches_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 def _share(facts: VerlFacts, samples: int | None) -> int | None:
-    """Samples of one data-parallel group; None where they do not divide, which is another rule's."""
+    """Count the samples of one data-parallel group; None where they do not divide, which another rule reports."""
     groups = facts.data_parallel
     return samples // groups if samples and groups and samples % groups == 0 else None
 
 
 def _dealt_samples(facts: VerlFacts) -> int | None:
-    """Samples of a mini batch that reach the groups: before 0.8 verl drops what does not divide (RLX105)."""
+    """Count the samples of a mini batch that reach the groups: before 0.8 verl drops the remainder (RLX105)."""
     samples, groups = facts.mini_samples, facts.data_parallel
     return samples // groups * groups if samples and groups and facts.release < (0, 8) else samples
 

@@ -1,4 +1,4 @@
-"""Refuse what cannot train on a CPU: an older verl, other engines, models that vLLM has no kernel for."""
+"""Check what the kind of devices needs: on a CPU a new verl and its engines, on NPUs their settings and variables."""
 
 from __future__ import annotations
 

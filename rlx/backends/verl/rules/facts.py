@@ -1,4 +1,4 @@
-"""The numbers that the rules on verl look at, from the settings that it really gets. None: nobody knows."""
+"""The numbers for the rules on verl, from its effective settings. None: not known before the start."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class VerlFacts(Facts):
     @property
     def is_split_as_written(self) -> bool:
         if self.recipe.backend.trainer == DECLARED:
-            return False  # nobody knows which role it gives which devices
+            return False  # how it assigns devices to roles is not known
         layout = self.recipe.layout
         sizes = (layout.tp, layout.pp, layout.cp) if self.is_megatron else (1, 1, layout.cp)
         return (self.tp, self.pp, self.cp) == sizes and self.devices == layout.nodes * layout.devices_per_node

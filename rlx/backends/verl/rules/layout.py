@@ -1,4 +1,4 @@
-"""Devices and how the work is split over them: what verl, Megatron and vLLM assert about sizes alone."""
+"""Check how the work is split over devices: what verl, Megatron and vLLM assert, and what none of them can do."""
 
 from __future__ import annotations
 

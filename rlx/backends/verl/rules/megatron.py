@@ -125,7 +125,7 @@ def _written(facts: VerlFacts, section: str) -> set[str]:
 
 
 def _refuses_unknown(facts: VerlFacts, section: str) -> bool:
-    """Tell what builds the configuration: a class called with every key, or somebody who leaves out what it lacks."""
+    """Tell whether the configuration's class is called with every key, instead of only those that it has."""
     parent = section.rpartition(".")[0]
     by_mbridge = facts.is_true(f"{parent}.use_mbridge") and facts.setting(f"{parent}.vanilla_mbridge") is not False
     return by_mbridge or facts.release < (0, 6)

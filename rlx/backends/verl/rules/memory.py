@@ -1,4 +1,7 @@
-"""Memory: a phase that does not fit on a device, a rollout whose cache has no room. docs/memory.md says how."""
+"""Check the memory of a device: phases that do not fit, a rollout without room for its cache, and changes that help.
+
+docs/memory.md explains the estimate.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +112,7 @@ def what_fits(job: Job) -> tuple[str, ...]:
 
 
 def enough_for_cache(job: Job) -> str | None:
-    """The smallest share of the device, else the smallest rollout.tp, with room for some sequences. None: neither."""
+    """Find the smallest share of the device, else the smallest rollout.tp, with room for sequences. None: neither."""
     shares = (replace(job, rollout=replace(job.rollout, fraction=fraction)) for fraction in reversed(_FRACTIONS))
     for changed in shares:
         if _roomy(changed) and not estimate(changed).cannot_fit:

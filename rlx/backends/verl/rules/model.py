@@ -1,4 +1,4 @@
-"""The model's own numbers against the split: heads, layers and experts go to whole devices only."""
+"""Check the model's own numbers against its split, the length of a sequence, and its low-rank adapters."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def training_vocabulary(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> Flaw:
-    """Numbers that nobody has held against the model itself may warn, not forbid."""
+    """Report an error, or a warning where the shape was not confirmed by the model's own config.json."""
     if shape is None or shape.confirmed:
         return error(message, fix, key)
     return warning(f"{message} (its shape is from memory)", fix, key)
@@ -113,7 +113,7 @@ def whole_heads(kv_heads: int, size: int) -> bool:
 
 
 def _uneven(facts: VerlFacts) -> bool:
-    """Tell whether somebody has said how many layers each stage has."""
+    """Tell whether an override sets the number of layers of each stage."""
     section = facts.settings.section(f"{MEGATRON}.override_transformer_config")
     words = ("pipeline_stage", "pipeline_model_parallel_layout", "account_for_")
     return any(value for key, value in section.items() if any(word in key for word in words))

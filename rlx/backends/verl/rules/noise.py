@@ -1,4 +1,4 @@
-"""The noise of the fork that has its own: settings with which it would not be there, or not what the recipe says."""
+"""Check the noise: settings with which it would be missing, or differ from the recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check that the run will leave a result behind: its validations."""
+"""Check that the run produces a result: its validations, checkpoints and logs."""
 
 from __future__ import annotations
 

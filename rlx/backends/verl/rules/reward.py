@@ -82,7 +82,7 @@ def _reward(facts: VerlFacts) -> FunctionReward | None:
 
 
 def _parsed_reward(facts: VerlFacts) -> ast.Module | str | None:
-    """The tree of the reward file, or what is wrong with it; None for a recipe without such a file."""
+    """Return the tree of the reward file, or what is wrong with it; None for a recipe without such a file."""
     if (reward := _reward(facts)) is None:
         return None
     path = Path(reward.path)
@@ -94,7 +94,7 @@ def _parsed_reward(facts: VerlFacts) -> ast.Module | str | None:
 
 
 def _reward_function(facts: VerlFacts) -> Function | None:
-    """The function that the recipe names; None where its signature cannot be read, as with a decorator."""
+    """Return the recipe's reward function; None where its signature cannot be read, as with a decorator."""
     reward, tree = _reward(facts), _parsed_reward(facts)
     if reward is None or not isinstance(tree, ast.Module):
         return None
@@ -104,7 +104,7 @@ def _reward_function(facts: VerlFacts) -> Function | None:
 
 @lru_cache(maxsize=8)
 def _parsed(path: Path, stamp: int | None) -> ast.Module | str:
-    """The file's tree, or what is wrong with it. Read once for all rules and arms."""
+    """Return the file's tree, or what is wrong with it. It is read once for all rules and arms."""
     try:
         return parse_python(read_text(path, MOST_SOURCE))
     except OSError as problem:

@@ -1,4 +1,7 @@
-"""Hold the trainer against its program, and what the DAPO recipe's own trainer could not do."""
+"""Check the trainer against its program, and the limits of the DAPO recipe's trainer and of the NLA fork.
+
+The NLA fork (kitft/verl 05101093) has an actor and a critic on pools of their own.
+"""
 
 from __future__ import annotations
 
