@@ -1,6 +1,8 @@
 """Look up the keys that a section of MindSpeed-RL's YAML takes, and the one that a misspelt key probably means.
 
 A section is read by a class, whose keys lie in `keys/<version>.json` or in the source that was found on the host.
+Source: config_cls/base_config.py of MindSpeed-RL: a key is known if `__init__` of its class sets an attribute of that
+name; anything else raises ValueError after Ray has started. The source is read; nothing of it is imported or run.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Sources: payload/rlx_trl_records.py for the lines; trl 1.16.0, trainer/grpo_trainer.py, for the names of metrics, which
 are TRL's own but for `rollout/*` and those of validations.
+How it shows that settings were applied: `kl` is logged for a beta other than 0; transformers, optimization.py for the
+schedules, and trainer.py, which logs the rate after it has moved the schedule.
 """
 
 from __future__ import annotations

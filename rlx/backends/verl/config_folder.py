@@ -1,6 +1,8 @@
 """The keys of a Hydra configuration folder: what verl accepts when it starts from one of the files in it.
 
-Only YAML is read, nothing is executed. The folder may come from another machine, so nothing in it is trusted:
+Only YAML is read, nothing is executed. The folder may come from another machine, so nothing in it is trusted: types,
+sizes and includes, which may form a circle, are checked. Hydra reads a relative `hydra.searchpath` from the folder in
+which training starts, the root of a checkout; the configuration does not name that folder, so it is searched upwards.
 """
 
 from __future__ import annotations

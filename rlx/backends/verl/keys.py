@@ -2,6 +2,9 @@
 
 A table comes from the version's own configuration tree: shipped ones are in `keys/<version>/`, and a fork's tree is
 read where the recipe says (`backend.key_source`). A key outside the table is refused by Hydra itself, minutes later.
+A row of `renames.json` lists the names of one setting, oldest first; a name may be a section. verl keeps some old names
+in its configuration: 0.7 and 0.8 move their values to the new place, from `ignored_from` on nothing reads them. Source:
+the configuration trees and `main_ppo` of each version.
 """
 
 from __future__ import annotations

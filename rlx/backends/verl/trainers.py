@@ -3,6 +3,8 @@
 `sync` generates once for each step. `dapo` generates until enough groups have an advantage: a trainer of its own in the
 DAPO recipe, which is in verl's checkout up to 0.7.0 and in the repository verl-recipe since; 0.9 has the same built
 into its own trainer. Sources: recipe/dapo/main_dapo.py, verl 0.9.1 trainer/ppo/v1/replay_buffer.py.
+The keys that DAPO adds: recipe/dapo/config/dapo_trainer.yaml of verl 0.6.1 and 0.7.0, dapo/config/dapo_trainer.yaml of
+verl-recipe (since 8f9e7ac under `reward`, as verl has it since 0.7.1).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ was added to noise.
 
 Source of the wordings: zhshgmail/verl, branches feature/npu-aqn-test (up to cfb21db5) and
 feature/qerl-noise-injection-moe (2ed0e842), by the commit named in each row; read there, not run.
+The faults: zhshgmail/verl, branch feature/npu-aqn-test up to cfb21db5; read there, and its arithmetic computed again.
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 Sources: verl/workers/utils/losses.py for the KL loss, `apply_kl_penalty` of verl/trainer/ppo/ray_trainer.py for the
 penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.py for lengths and advantages, and
 `compute_grpo_outcome_advantage` of verl/trainer/ppo/core_algos.py.
+The learning rate: verl/utils/torch_functional.py, `get_constant_schedule_with_warmup` and
+`get_cosine_schedule_with_warmup`; verl/workers/engine/fsdp/transformer_impl.py, `_build_lr_scheduler`, and
+verl/workers/fsdp_workers.py of 0.6.1; verl/workers/config/optimizer.py, where `warmup_style` replaces
+`lr_scheduler_type`; verl/trainer/config/optim. Precision: `rollout.dtype`, `rollout.quantization` and `qat` of 0.6.1 to
+0.9.1, and `trainer.hw_error_injection` of zhshgmail/verl, which imitates formats such as MXFP4. Modes:
+verl/trainer/config/ppo_trainer.yaml and its groups, of 0.6.1 to 0.9.1; the configurations for training one step off
+policy (recipe/ or verl/experimental/one_step_off_policy: the section `rollout` at the top) and fully asynchronously
+(`async_training`); recipe/dapo; verl/workers/rollout for how its engines quantise.
 """
 
 from __future__ import annotations
