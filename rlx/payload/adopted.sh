@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tells of a log that rlx does not write itself: what is new in it, and whether somebody still writes. POSIX sh on Linux.
+# Tells of a log that rlx does not write itself: what is new in it, and whether a process still writes. POSIX sh on Linux.
 #
 #   sh -s -- PATH INODE FROM SUM MOST MARK
 #

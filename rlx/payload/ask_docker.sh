@@ -11,7 +11,7 @@ error() {
     exit 0
 }
 
-# A small busybox has none; then whoever asked waits no longer than for any answer.
+# A small busybox has none; then the caller waits no longer than for any answer.
 command -v timeout >/dev/null || timeout() { shift && "$@"; }
 
 ask() { LC_ALL=C timeout "$DOCKER_S" docker "$@" </dev/null; }

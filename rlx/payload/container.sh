@@ -17,7 +17,7 @@ umask 077
 RUN_S=120
 # Another launch may be making it, or docker removing it: as many looks, a fifth of a second apart.
 LOOKS=100
-# Whoever made it was cut off before it started, and it may have limits that the host forbids.
+# Its creator was interrupted before the start, and it may have limits that the host forbids.
 CREATED_LOOKS=50
 FORMAT='{{.Id}} {{.State.Status}} {{.Image}} {{index .Config.Labels "rlx.uid"}} {{index .Config.Labels "rlx.root"}}'
 

@@ -3,7 +3,7 @@
 #
 #   sh -c SCRIPT rlx-container KEEP ROOT
 #
-# With `keep` it waits for ever. Otherwise it ends, and docker removes the container, once nobody has wanted it for a
+# With `keep` it waits for ever. Otherwise it ends, and docker removes the container, once no run has needed it for a
 # while: nothing else runs in it, no run below ROOT waits for it or has not ended, and no launch has just come. An image
 # may set another while, in seconds.
 set -u

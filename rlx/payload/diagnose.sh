@@ -58,7 +58,7 @@ text ~ frames { hold[held++ % deepest] = number "-" substr(text, 1, 600); next }
 }
 END { for (key in first) if (seen[key] > alike) print first[key] "+" (seen[key] - alike) }'
 
-# A line of gigabytes is cut, so that nobody must hold it in memory; with it shift the numbers of those behind it. The
+# A line of gigabytes is cut, so that it need not fit in memory; with it shift the numbers of those behind it. The
 # fold of busybox does not take such widths: there it stays whole.
 fold_long() {
     if fold -b -w "$LONG" </dev/null 2>/dev/null; then fold -b -w "$LONG"; else cat; fi

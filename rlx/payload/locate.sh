@@ -53,7 +53,7 @@ real() {
     REAL=${REAL%/}
 }
 
-# Writable mounts of folders that are nobody's system: `<source>TAB<destination>` a line, in MOUNTS.
+# Writable mounts of folders that do not belong to a system: `<source>TAB<destination>` a line, in MOUNTS.
 find_mounts() {
     MOUNTS=
     while IFS=$TAB read -r kind writable source destination; do
@@ -113,8 +113,8 @@ list_mounts() {
 
 # ---- trying it -----------------------------------------------------------------------------------------------------
 
-# Somebody else may have made the folder that nobody chose, to have what is put there. What we make ourselves tells our
-# uid: a file server may call us nobody.
+# Another user may have made a default folder, to get what is put there. What we make ourselves shows our
+# uid: a file server may map us to `nobody`.
 same_owner() { [ "$(stat -c %u "$1")" = "$(stat -c %u "$2")" ]; }
 
 # In each candidate a folder with a word in it; the container is to read the word and to answer beside it.

@@ -123,7 +123,7 @@ from_on() {
 
 # ---- follow --------------------------------------------------------------------------------------------------------
 
-# Nobody listens any more: the end of it, also where the signal of the broken pipe is ignored.
+# No reader is left: the end of it, also where the signal of the broken pipe is ignored.
 say() { printf '%s\n' "$*" || exit; }
 
 # open_log INODE: the file that the reader knows may be another one by now; then it begins anew.
@@ -161,7 +161,7 @@ begin_near_the_end() {
 }
 
 # find_block: in END, how far the next block goes. A pattern needs whole lines: what half a line matches, the whole may
-# match again. What the reader has of a block lies in it for sure if the block is not limited.
+# match again. What the reader has of a block is certainly in it if the block is not limited.
 find_block() {
     block=$BLOCK
     while :; do
@@ -199,10 +199,10 @@ filled_up() {
 follow_log() {
     quiet=0
     while :; do
-        # The end is looked at before the size: whoever has recorded it has written everything.
+        # The end is read before the size: a recorded end means that everything was written.
         see_end
         size "$log" || SIZE=$at
-        # Shorter than it was: somebody copied and cut it. It begins again, and the reader sees that from the place.
+        # Shorter than it was: it was copied and truncated. It begins again, and the reader sees that from the place.
         if [ "$SIZE" -lt "$at" ]; then
             begin_log
             say log "$attempt" "${inode:-0}" 0 0

@@ -79,7 +79,7 @@ is_writable() {
     [ -z "$WHY" ]
 }
 
-# tell_gone ID LINE: what an earlier call removed, of which nobody heard, is told as done.
+# tell_gone ID LINE: report as done what an earlier call removed without its answer being received.
 tell_gone() {
     if [ "$WHY" = gone ] && [ -f "$TOMBSTONES_DIR/$1.json" ]; then printf '%s\n' "$2"; else refuse "$1" "$WHY"; fi
 }

@@ -1,10 +1,10 @@
 """A resolved recipe as arguments of TRL's GRPOConfig, each with the recipe key from which it follows.
 
-Source of what they mean: trl 1.16.0, trainer/grpo_config.py and grpo_trainer.py; transformers' training_args.py.
-TRL's correction of samples whose probabilities differ between rollout and actor exists with vLLM only: the loss of each
+Source of what they mean: trl 1.16.0, trainer/grpo_config.py and grpo_trainer.py; transformers' training_args.py. TRL's
+correction of samples whose probabilities differ between rollout and actor exists with vLLM only: the loss of each
 sample is multiplied by p(actor)/p(rollout), of single tokens or of the whole sequence; `truncate` cuts larger ratios.
-It is on by default, as sequence_mask up to 3.0, and then reweighs the samples that the noise has changed: rlx switches it
-off where the recipe asks for none. For vLLM's own arguments: generation/vllm_generation.py, _init_vllm.
+It is on by default, as sequence_mask up to 3.0, and then reweighs the samples that the noise has changed: rlx switches
+it off where the recipe asks for none. For vLLM's own arguments: generation/vllm_generation.py, _init_vllm.
 """
 
 from __future__ import annotations

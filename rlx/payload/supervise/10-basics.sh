@@ -41,18 +41,18 @@ read -r BOOT </proc/sys/kernel/random/boot_id
 read -r NODE </proc/sys/kernel/hostname
 # How this user's docker finds its daemon.
 DOCKER_NAMES='DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG DOCKER_CERT_PATH DOCKER_TLS_VERIFY XDG_RUNTIME_DIR'
-CONFLICT=99      # what flock is told to exit with when somebody else has the device
+CONFLICT=99      # flock's exit code when another process has the device
 HEARTBEAT_S=5
 KILL_S=5         # how long a process may take to vanish after SIGKILL
 SWEEP_GRACE_S=10 # what outlives the leader gets this long after SIGTERM
 HOLDER_START_S=20
 CLAIM_S=20       # how long a supervisor waits for its holder to pass the devices on
-SIGN_S=5         # how long whoever starts a run takes to say who it is
+SIGN_S=5         # how long the process that starts a run takes to sign
 DRAIN_S=5        # how long the last lines of a run may take into its log
 MASK_FILES_S=60
 MASK_STARTS=20
 TMUX_RETRY_S=3
-DOCKER_S=20  # a docker that hangs must not hang whoever asks
+DOCKER_S=20  # a docker that hangs must not hang the caller
 REPORT_DOCKER_S=7 # twice that is less than rlx waits for a report, which is about other runs, too
 FOREIGN_S=20 # nor an npu-smi
 REPORT_FOREIGN_S=8 # twice that, too
@@ -68,7 +68,7 @@ fail() {
     exit 2
 }
 
-# A small busybox has none; then whoever asks waits no longer than for any answer.
+# A small busybox has none; then the caller waits no longer than for any answer.
 command -v timeout >/dev/null || timeout() { shift && "$@"; }
 
 nap() { sleep "$1" 2>/dev/null || sleep 1; }
@@ -87,8 +87,8 @@ ident() { start_tick "$1" && printf '%s\n' "$1 $TICK $BOOT $NODE $(process_table
 
 process_table() { readlink /proc/self/ns/pid 2>/dev/null; } # the name of its namespace; empty where there is none
 
-# alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names nobody. 2: it is
-# another node's, so that nobody can tell here.
+# alive FILE: the very process that FILE names still runs. PID is set. A torn or empty file names no process. 2: it is
+# another node's, so that it is unknown here.
 alive() {
     [ -f "$1" ] && { read -r PID tick boot written_on table _ <"$1"; } 2>/dev/null || return 1
     case $PID in '' | *[!0-9]*) return 1 ;; esac
@@ -142,7 +142,7 @@ members() {
 }
 
 # ---- files of a run ------------------------------------------------------------------------------------------------
-# Root of a container can put anything in their place: only regular files are read, since a FIFO would hang whoever asks.
+# Root of a container can put anything in their place: only regular files are read, since a FIFO would hang the caller.
 
 # put FILE TEXT: the file has the old text or the new one, never half of it. No link in its place is followed.
 put() {
@@ -162,7 +162,7 @@ find_attempt() {
 }
 
 # record WHO CODE: how the run ended. The space was reserved before the disk could fill, it is overwritten in place
-# and published by link(2): the first writer wins, and nobody reads half a record.
+# and published by link(2): the first writer wins, and half a record is never read.
 record() {
     [ -e "$STATE/$RESERVED_FILE.$1" ] || return 0
     printf '%-62s\n' "$2 $1 $(date +%s) $(cut -d' ' -f1 /proc/uptime)" 1<>"$STATE/$RESERVED_FILE.$1"
@@ -196,7 +196,7 @@ end_processes() {
         for pid in $LEFT; do end_process "$pid"; done
         nap 0.1
     done
-    # Whoever cleared its environment carries no mark, but may still be in the leader's group.
+    # A process that cleared its environment carries no mark, but may still be in the leader's group.
     [ -z "$GROUP" ] || kill -s KILL -- "-$GROUP" 2>/dev/null
     return 0
 }

@@ -1,18 +1,18 @@
 # ---- runs in a container -------------------------------------------------------------------------------------------
 # Their run directory has a file `container`: the full id, and the run directory as the container sees it. The holder is
 # a process of the host; supervisor and leader are the container's. Their pids mean something only there, so the host
-# asks inside, with the copy of this script that lies in the run directory.
+# asks inside, with the copy of this script in the run directory.
 #
 # Root of the container can write all of the run directory. The host's user runs nothing from there, and a holder knows
 # its container from its arguments.
 
 # contained RUN: the processes of the run are in a container, and this is its host. CONTAINER and INNER are set, and
-# MAY_ENTER, unless nobody but its files says that it is this one.
+# MAY_ENTER, unless only its own files show that it is this one.
 contained() {
     [ -z "$WITHIN" ] && [ -f "$1/$CONTAINER_FILE" ] && { read -r CONTAINER && read -r INNER; } <"$1/$CONTAINER_FILE" || return 1
     # An id, and nothing that docker would take for an option.
     case $CONTAINER in '' | *[!0-9a-f]*) CONTAINER=none ;; esac
-    # Root of the container could have written the id of another one: whoever asks from afar knows which it is.
+    # Root of the container could have written the id of another one: the remote caller knows which one it is.
     # shellcheck disable=SC2031 # set by who asks
     case ${LISTED-any} in any | *" ${1##*/}=$CONTAINER "*) MAY_ENTER=1 ;; *) MAY_ENTER='' ;; esac
 }
@@ -49,7 +49,7 @@ find_complaint() {
     COMPLAINT=${COMPLAINT:-no answer after $DOCKER_S s}
 }
 
-# Where nobody can tell, the run counts as alive: its devices must not go to another one.
+# Where this is unknown, the run counts as alive: its devices must not go to another one.
 contained_alive() {
     find_statuses "$CONTAINER"
     status_of "$CONTAINER"
@@ -72,7 +72,7 @@ host_pid() {
     return 1
 }
 
-# The docker command is only a witness: the supervisor outlives it. Its session of its own keeps signals of the terminal
+# The docker command only observes: the supervisor outlives it. Its session of its own keeps signals of the terminal
 # away from it.
 start_inside() {
     setsid docker exec "$CONTAINER" sh "$INNER/$SUPERVISE_FILE" inside run "$INNER" "$(positions)" \
@@ -99,7 +99,7 @@ await_inside() {
         status_of "$CONTAINER"
         case $STATUS in running | paused | unknown) sleep 2 ;; *) break ;; esac
     done
-    # Whoever makes this folder decides whether the run has started; from here on it cannot any more.
+    # The process that makes this folder decides whether the run has started; from here on it cannot any more.
     if mkdir "$STATE/$STARTED_DIR" 2>/dev/null; then
         printf 'rlx: the container could not be entered: %s\n' "$(last_complaint)" >>"$ATTEMPT/$LOG_FILE"
         record supervisor 125
@@ -107,14 +107,14 @@ await_inside() {
     rm -f "$run/$ENV_FILE" "$STATE/$RESERVED_FILE".*
 }
 
-# Words only: whoever can write the run directory can have them appended to another file of this user.
+# Words only: a process that can write the run directory can have them appended to another file of this user.
 last_complaint() { tail -n 1 "$run/$HOLDER_LOG_FILE" | LC_ALL=C tr -cd 'A-Za-z0-9 .,:/_-'; }
 
 # Until nothing of the run is left.
 await() {
     run=$1
     find_attempt "$run"
-    # Whoever made that folder signs a moment later. Until then its run looks dead, and must not be cleaned away.
+    # The maker of that folder signs a moment later. Until then its run looks dead, and must not be cleaned away.
     [ ! -e "$STATE/$STARTED_DIR" ] || within "$SIGN_S" signed
     # A sleep outlives a holder that is killed, and must not keep its lock.
     while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1 7<&- 8<&-; done

@@ -106,14 +106,14 @@ open_folder() {
     is_sticky "$1" || fail "the lease folder $1 lets anybody remove the claims of others: $(stat -c %U "$1") may chmod 1777 it"
 }
 
-# is_sticky FOLDER: only whoever made a file there, or owns the folder, can remove it.
+# is_sticky FOLDER: only the owner of a file in it, or of the folder, can remove the file.
 is_sticky() {
     # shellcheck disable=SC3065 # dash and busybox have it
     [ -k "$1" ] && return
     case $(stat -c %A "$1") in ?????w???? | ????????w?) return 1 ;; esac
 }
 
-# check_locks: flock works there. Without, each look would say that somebody has the lock.
+# check_locks: flock works there. Without it, every query would report a held lock.
 check_locks() {
     flock -n -E "$CONFLICT" 6 6<"$leases" 2>/dev/null
     case $? in

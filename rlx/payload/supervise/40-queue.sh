@@ -4,19 +4,19 @@
 # $LEASES/devices/<kind>.<n>/         one folder a device: locked while a holder has it
 # $LEASES/devices/<kind>.<n>/<uid>    the user's last claim: process, node and run, then the run's container, then the
 #                                     process table, so that a run which outlives its holder still counts. One file a
-#                                     user: nobody can write another's in a sticky folder.
+#                                     user: another user's cannot be written in a sticky folder.
 #
-# Anybody may put anything else there, and all of it may be somebody else's: links are not followed when writing (set -C),
+# Any user may put anything else there, and all of it may be another user's: links are not followed when writing (set -C),
 # what is no plain file is not opened (a pipe would block), and no path that another user names is looked into.
 #
-# Whoever delays nobody may start: a run goes past those that wait ahead of it if it starts on devices none of which any of
+# A run that delays no other may start: it goes past those that wait ahead of it if it starts on devices none of which any of
 # them could take. To them it is then as if it were not there, however long it runs. A ticket that does not say what its
 # run could take is one for any device.
 
 TICKETS_S=15 # how long the folder of tickets may be locked: it takes a moment to draw one
 FIRST=1000000000
 MOST=1999999999
-LONGEST_WISH=4096 # characters that somebody may write of the devices that they could take
+LONGEST_WISH=4096 # characters that a user may write of the devices that their run could take
 
 # held_by FILE: in CULPRIT, who has the lock of it. The kernel knows who took it: that process may have ended, and have
 # left its open file to another.
@@ -32,7 +32,7 @@ held_by() {
     done </proc/locks
 } 2>/dev/null
 
-# same_owner FILE PID: whoever wrote the file speaks of a process of their own. What runs in a container may have another
+# same_owner FILE PID: the writer of the file names a process of their own. What runs in a container may have another
 # user there: such a process counts, too.
 same_owner() {
     # shellcheck disable=SC2046 # two numbers
@@ -57,7 +57,7 @@ take_ticket() {
     fi
     find_last_ticket
     next=$((last + 1))
-    # What lies there and is nobody's is passed over.
+    # A file there without an owner is passed over.
     while [ -e "$leases/tickets/$next.$kind" ] || [ -L "$leases/tickets/$next.$kind" ]; do next=$((next + 1)); done
     ticket=$leases/tickets/$next.$kind
     umask 022
@@ -72,7 +72,7 @@ take_ticket() {
     put "$run/$TICKET_FILE" "$ticket"
 }
 
-# find_last_ticket: in last, the highest number of those that wait. What nobody waits with does not count, and may be a
+# find_last_ticket: in last, the highest number of those that wait. A ticket without a waiting run does not count, and may be a
 # number that leaves no higher one.
 find_last_ticket() {
     last=$FIRST
@@ -122,9 +122,9 @@ without() {
 # at_least COUNT NUMBER…
 at_least() { [ $# -gt "$1" ]; }
 
-# find_earlier: in open, the devices that the run could take and nobody who waits ahead of it; in EARLIER, the nearest
+# find_earlier: in open, the devices that the run could take and no run that waits ahead of it; in EARLIER, the nearest
 # ticket ahead that alone leaves too few of them, so that the run cannot start before that one goes; fails without. An
-# unlocked ticket has its devices, or a dead holder. Nobody comes in between: what was open once stays so.
+# unlocked ticket has its devices, or a dead holder. No run comes in between: what was open once stays so.
 find_earlier() {
     EARLIER='' open=$could
     for other in "$leases/tickets/"*".$kind"; do
@@ -233,7 +233,7 @@ unclaim() {
     for number in $devices; do claim_file "$number" && rm -f "$CLAIM"; done
 }
 
-# claim_file NUMBER: in CLAIM, this user's file on the device; another name where somebody else has taken it.
+# claim_file NUMBER: in CLAIM, this user's file on the device; another name where another user has taken it.
 claim_file() {
     CLAIM=$leases/devices/$kind.$1/$(id -u)
     [ ! -e "$CLAIM" ] || own "$CLAIM" || CLAIM=$CLAIM-${run##*/}

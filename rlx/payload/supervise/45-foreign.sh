@@ -1,6 +1,6 @@
 # ---- foreign processes ---------------------------------------------------------------------------------------------
-# A free device may still be in use by somebody who knows nothing of leases. Where the vendor's program is missing, fails
-# or hangs, nobody can tell, and leases alone decide.
+# A free device may still be in use by a program that knows nothing of leases. Where the vendor's program is missing, fails
+# or hangs, this is unknown, and leases alone decide.
 
 # find_foreign KIND: in FOREIGN, a line `<device> <pid>` for each process on a device.
 find_foreign() {

@@ -30,7 +30,7 @@ hold() {
         # Looks again as soon as the holder of a device lets go, or in a second: another device may become free, and
         # a run that outlived its holder has no lock to wait for.
         { [ -n "$LOCKED" ] && flock -w 1 -E 0 6 6<"$LOCKED" 7<&- 8<&-; } || sleep 1 7<&- 8<&-
-        # Whoever was ahead and could have taken some of the devices may be gone.
+        # A run that was ahead and could have taken some of the devices may be gone.
         [ "$open" = "$could" ] || find_earlier
     done
 }

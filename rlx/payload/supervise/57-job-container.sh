@@ -1,7 +1,7 @@
 # ---- the container of a job ----------------------------------------------------------------------------------------
 # A job whose run directory has a file `docker` makes a container on its node, for itself alone, and the leader runs in
 # it; the supervisor stays the script of the job, where the scheduler can be asked. What is in a container is dockerd's, and no
-# part of the job: so it ends by itself as soon as nobody of the job holds its stdin any more, however that came about.
+# part of the job: so it ends by itself as soon as no process of the job holds its stdin, for whatever reason.
 # `docker` has a line `image NAME`, perhaps `user NAME`, and a line `mount SOURCE:DESTINATION[:ro]` each.
 
 makes_container() { [ -z "$WITHIN" ] && [ -f "$1/$DOCKER_FILE" ]; }
@@ -78,7 +78,7 @@ start_container() {
 
 with_folders() {
     root=${run%/runs/*}
-    # Under the name that the job knows, from where it really lies.
+    # Under the name that the job knows, from its real location.
     "$@" "--volume=$(cd -P "$root" && pwd -P):$root" "--volume=$ray_tmp:$ray_tmp"
 }
 
@@ -179,7 +179,7 @@ guard() {
     exit "$code"
 }
 
-# heed: whoever holds the other end is of the job. None is left when the scheduler has killed it.
+# heed: a process that holds the other end is of the job. None is left when the scheduler has killed it.
 heed() {
     trap - TERM
     while read -r _ <&3; do kill -s TERM $$; done

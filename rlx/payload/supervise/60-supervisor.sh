@@ -156,7 +156,7 @@ launch_masked() {
         # shellcheck disable=SC2094 # both ends are open, so its name is no longer needed
         (exec 6<&- && rm -f "$pipe" && launch) >"$pipe" 2>&1
         code=$?
-        # Whoever outlives launch.sh has the pipe open, and is ended later.
+        # A process that outlives launch.sh has the pipe open, and is ended later.
         within "$DRAIN_S" has_ended "$masking"
         timeout "$MASK_FILES_S" "$PYTHON" -I -S "$run/$MASK_FILE" files "$run/$ATTEMPTS_DIR"
     else
@@ -176,8 +176,8 @@ find_python() {
     return 1
 }
 
-# Nobody reads the pipe without it, and then the run would stand still or end: so it starts again whenever somebody kills
-# it, takes no signal of the run's, and in the end lets what it cannot mask go unseen.
+# Without it the pipe is not read, and the run would hang or end: so it starts again whenever it is killed. It takes no
+# signal of the run's, and in the end it discards what it cannot mask.
 print_masked() {
     trap '' HUP INT QUIT TERM
     exec <"$pipe"

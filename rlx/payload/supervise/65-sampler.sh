@@ -4,7 +4,7 @@
 #   start <time> kind=npu devices=2,3 kills=<n> scope=cgroup|host   by the supervisor, before the run starts
 #   at <time> [metrics=<bytes>,<time>] cost=<ms> kills=<n> host=<used>,<all> [group=<used>,<limit>]
 #      own=<MiB>,<ms of CPU>,<processes> [d<n>=<used>,<all>,<% in use>,<°C>,<own>,<others'>]… [says=missing|silent|unreadable]
-#   end kills=<n>                                                by whoever records the end, before it does
+#   end kills=<n>                                                by the process that records the end, before it does
 #
 # Memory in MiB; `-` is not known. It costs less than 0.5 % of a core, its children included: what a sample costs decides
 # when the next one is due, and the longer a run is, the rarer they are, so that the file stays small.
@@ -56,7 +56,7 @@ sample() {
 }
 
 # The next one would cost what this one did, and shall leave the share of all of them as it is to be. It counts from
-# `looked`, since whoever asks for the devices looks at the clock again.
+# `looked`, since a request for the devices reads the clock again.
 choose_due() {
     before=$cost
     find_cost
@@ -114,7 +114,7 @@ find_memory() {
 }
 
 # find_group: in FOLDER, where the kernel shows the memory of the cgroup of this process, and in EVENTS the file that
-# counts whom it ended for want of memory: there (SCOPE=cgroup), or on the whole host where no cgroup tells.
+# counts what it ended for lack of memory: there (SCOPE=cgroup), or on the whole host where no cgroup tells.
 find_group() {
     # What a job's container is in is another group than that of the supervisor, who could not compare their counts.
     [ ! -f "$run/$DOCKER_FILE" ] || { FOLDER='' EVENTS=/proc/vmstat SCOPE=host && return; }
@@ -139,7 +139,7 @@ find_kills() {
     done <"$EVENTS"
 } 2>/dev/null
 
-# Of the leader and the supervisor, before they record the end: whoever sees that sees this, too.
+# Of the leader and the supervisor, before they record the end: a reader of the end sees this, too.
 end_usage() {
     find_group
     find_kills
@@ -177,7 +177,7 @@ cuda_table() {
     cuda_rows --query-compute-apps=gpu_uuid,pid,used_memory | sed 's/.*/process & -/'
 }
 
-# Whose memory it is, pids tell. In a container they may be the host's: where one is of no process here, nobody can say.
+# Whose memory it is, pids tell. In a container they may be the host's: where one is of no process here, it is unknown.
 tell_devices() {
     awk -v "devices=$devices" -v "own=$PIDS" -v "within=$WITHIN" '
         function number(text) { return text ~ /^[0-9]+(\.[0-9]+)?$/ ? int(text) : "-" }

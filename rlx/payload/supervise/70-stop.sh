@@ -40,8 +40,8 @@ stop_here() {
     [ -z "$LEFT" ]
 }
 
-# find_strays: in STRAYS, the processes that still write to files of the attempt. Whoever left the group of the leader and
-# cleared its environment has no mark; by an open file alone it may be somebody else's, so it is told and not ended.
+# find_strays: in STRAYS, the processes that still write to files of the attempt. A process that left the group of the leader and
+# cleared its environment has no mark; by an open file alone it may be another user's, so it is reported and not ended.
 # `ls` shows in the rights of the links in /proc/<pid>/fd how each file was opened.
 find_strays() {
     # shellcheck disable=SC2012 # no name is read, only rights, and what a link begins with

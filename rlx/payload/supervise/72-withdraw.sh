@@ -24,7 +24,7 @@ open_block() {
     mkdir "$BLOCK" 2>/dev/null || [ -d "$BLOCK" ]
 }
 
-# was_withdrawn: the shipped run $id comes too late, since somebody has withdrawn its block meanwhile.
+# was_withdrawn: the shipped run $id comes too late, since its block was withdrawn meanwhile.
 was_withdrawn() {
     find_block "$incoming/$id" || return 1
     mkdir -p "$root/runs/$BLOCKS_DIR" || fail "cannot write to $root/runs"

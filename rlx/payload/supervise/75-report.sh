@@ -4,7 +4,7 @@
 # `run <id> <key>=<value>…`, and later a line a file of it: `file <id>/<path> <bytes> <time>`. The host's clock is the time of
 # the file /proc/self/.
 #
-# Every process that this starts is felt: whoever looks at many hosts pays for it on each. So there are few.
+# Every process that this starts costs time, on each of many hosts. So there are few.
 
 report() {
     choose_runs "$@"
@@ -140,7 +140,7 @@ look_at_runs() {
     [ $# -eq 0 ] || look_inside "$@"
 }
 
-# Processes are looked at before the files they write at their end: whoever is seen dead has written already.
+# Processes are read before the files that they write at their end: a dead process has written already.
 report_run() {
     find_attempt "$1"
     line="run $2 attempt=${ATTEMPT##*/}" ahead=0

@@ -23,7 +23,7 @@ accept() {
     printf %s "$results"
 }
 
-# put_own_script RUN: only where nothing is, so that nothing is written through what somebody else has put there.
+# put_own_script RUN: only where nothing is, so that nothing is written through another user's file.
 put_own_script() {
     (set -C && cat "$own/$SUPERVISE_FILE" >"$1/$SUPERVISE_FILE")
 }

@@ -2,7 +2,7 @@
 # A further attempt of a run that is over, in the same run directory. The caller holds the lock of ROOT/runs on fd 5.
 # OWN/order has a line `<id> <kind> <wanted> <attempt> <checkpoint or none>`, and then, up to `end`:
 #   sum <sha256>  <path>    a file of the run directory, as it was launched
-#   aside <name>            what lies in checkpoints/ and is not to be gone on from
+#   aside <name>            what is in checkpoints/ and must not be resumed from
 #   mark <name> <text>      the file in checkpoints/ that names the last whole one, and what it is to say
 # INCOMING holds the folder `attempt`, supervise.sh, what is asked of a scheduler, and what secrets need. Prints `started <id>` or `existing <id>`.
 

@@ -15,7 +15,7 @@ leases() {
         printf 'device %s %s\n' "${device##*/}" "$state"
         is_claimed=
         for claim in "$device"/*; do [ ! -f "$claim" ] || tell_claim; done
-        # Whoever locks it and says nothing knows nothing of runs.
+        # A program that locks it without a record knows nothing of runs.
         if [ "$state" = locked ] && [ -z "$is_claimed" ]; then
             held_by "$device"
             [ -z "$CULPRIT_PID" ] || printf 'foreign %s %s\n' "${device##*/}" "$CULPRIT_PID"

@@ -3,13 +3,12 @@
 Sources: utils/logger/aggregate_logger.py (`step:{N} - k:v - k:v`; `{v:.3f}` up to 0.4.1, pprint.pformat since 0.5.0, so
 `np.float64(0.5)` under numpy 2), trainer/ppo/ray_trainer.py and v1/trainer_base.py for the other lines. Faults:
 reward_manager/limited.py, reward_manager/prime.py and reward_score/math_verify.py score an answer 0 where its reward
-failed, and say so.
-The configuration is printed by verl/trainer/main_ppo.py, `pprint(OmegaConf.to_container(config, resolve=True))` in the
-task runner, whose lines Ray marks with `(TaskRunner pid=7)` and may mix with those of others and with errors of the
-same process. What it means: `fit` and `_validate` of verl/trainer/ppo/ray_trainer.py, 0.6.1 to 0.9.1; the noise keys are
-those of zhshgmail/verl, branch feature/npu-aqn-test. Phases: verl/trainer/ppo/ray_trainer.py of 0.5.0 to main,
-verl/trainer/ppo/v1/trainer_base.py of 0.9.1. Before 0.7 new weights go to the rollout within `gen`, without a time of
-their own.
+failed, and say so. The configuration is printed by verl/trainer/main_ppo.py, `pprint(OmegaConf.to_container(config,
+resolve=True))` in the task runner, whose lines Ray marks with `(TaskRunner pid=7)` and may mix with those of others and
+with errors of the same process. What it means: `fit` and `_validate` of verl/trainer/ppo/ray_trainer.py, 0.6.1 to
+0.9.1; the noise keys are those of zhshgmail/verl, branch feature/npu-aqn-test. Phases: verl/trainer/ppo/ray_trainer.py
+of 0.5.0 to main, verl/trainer/ppo/v1/trainer_base.py of 0.9.1. Before 0.7 new weights go to the rollout within `gen`,
+without a time of their own.
 """
 
 from __future__ import annotations
