@@ -20,7 +20,7 @@ from benchmarks.page_tables import out_of_date, row
 from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 from rlx.yaml_reader.hydra import read_word
 
 REPOSITORY = Path(__file__).parent.parent
@@ -108,7 +108,7 @@ class Launch:
     @property
     def resolved(self) -> ResolvedRecipe:
         assert self.imported is not None
-        file = load_recipe(Source(self.script, REPOSITORY, self.imported.text))
+        file = load_recipe(RecipeSource(self.script, REPOSITORY, self.imported.text))
         return file.resolve(file.arms[0])
 
 

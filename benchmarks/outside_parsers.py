@@ -166,7 +166,7 @@ def _manifest(data: bytes, folder: Path) -> None:
 
 def _model(data: bytes, folder: Path) -> None:
     from rlx.planning.models.architecture_config import architecture_from_text
-    from rlx.planning.models.parameters import count_parameters
+    from rlx.planning.models.architectures import count_parameters
 
     count_parameters(architecture_from_text(data.decode("utf-8", "replace"), "config.json"))
 
@@ -339,11 +339,11 @@ def _container(data: bytes, folder: Path) -> None:
 
 def _installation(data: bytes, folder: Path) -> None:
     from rlx.hosts import Completed
-    from rlx.hosts.installations import _keep, _parse, _unpack, _Unreadable
+    from rlx.hosts.installations import _keep, _parse, _unpack, _UnusableAnswer
 
-    with suppress(_Unreadable):
+    with suppress(_UnusableAnswer):
         _parse(Completed(0, data, b""))
-    with suppress(_Unreadable):
+    with suppress(_UnusableAnswer):
         _keep(_unpack(data), "0" * 64, folder / "kept")
 
 
@@ -414,21 +414,21 @@ def _probes(data: bytes, folder: Path) -> None:
     """The answer of a host that was asked all probes: parsed, judged, and written as `rlx doctor` does."""
     from rlx.cli.doctor import doctor_text
     from rlx.hosts.clock import compare_clocks
-    from rlx.planning import doctor
+    from rlx.planning import host_query
+    from rlx.planning.host_requirements import DataFile, HostRequirements
     from rlx.planning.probing import composite
-    from rlx.planning.probing.examined import Examined
-    from rlx.planning.wanted import DataFile, RequestedFile
+    from rlx.planning.probing.probe import ProbeResults
 
-    wanted = RequestedFile("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
+    wanted = HostRequirements("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
     site = Site(container="verl", root="/data/rlx", container_root="/data/rlx")
     text = data.decode(errors="replace")
     answers = composite.frames(text, MARK)
-    host = composite.read_side(doctor.host_questions(site), answers)
-    inside = composite.read_side(doctor.environment_questions(site, wanted), answers)
+    host = composite.read_side(host_query.host_questions(site), answers)
+    inside = composite.read_side(host_query.environment_questions(site, wanted), answers)
     clock = compare_clocks(composite.times(text, MARK), 0.0, 1.0)
     for where, within in ((replace(site, container=None), None), (site, inside)):
-        examined = Examined(where, wanted, host, within, clock=clock)
-        doctor_text(examined, doctor.findings_of(examined))
+        results = ProbeResults(where, wanted, host, within, clock=clock)
+        doctor_text(results, host_query.findings_of(results))
 
 
 # ---- what runs leave ------------------------------------------------------------------------------------------------

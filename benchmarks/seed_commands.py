@@ -17,7 +17,7 @@ from benchmarks.page_tables import out_of_date, row
 from rlx.api.recipe_from import CONTROL, recipe_from
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 
 REPOSITORY = Path(__file__).parent.parent
 COMMANDS = REPOSITORY / "tests/cases/seed-commands"
@@ -133,7 +133,7 @@ def _unread(seed: str) -> Iterator[str]:
 def differences(seed: str) -> dict[str, tuple[Any, Any]]:
     """Dotted path -> value by the seed's command, and in the recipe that is shipped; only where they differ."""
     made = recipe_from(str(COMMANDS / seed / "command.sh"))
-    one = dict(_leaves(_complete(load_recipe(Source("seed", REPOSITORY, made.text)).resolve("main").document)))
+    one = dict(_leaves(_complete(load_recipe(RecipeSource("seed", REPOSITORY, made.text)).resolve("main").document)))
     file = load_recipe(RECIPES[seed])
     other = dict(_leaves(_complete(file.resolve(file.arms[0]).document)))
     paths = sorted({*one, *other} - {"name"})

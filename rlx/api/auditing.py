@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.audit import NoiseHook, Outcome, Resolved, Source
+    from rlx.audit import AuditOutcome, NoiseHook, PackageSource, Resolved
 
 _MOST_STEPS = 5000
 
@@ -30,7 +30,7 @@ class Schedule:
 class EngineSource:
     """One version of a package: the classes of its Qwen2's norms, and whether the code's names mean one of them."""
 
-    source: Source
+    source: PackageSource
     norms: list[Resolved]
     matches: bool
 
@@ -50,7 +50,7 @@ class Runs:
 
     python: str
     fenced: bool
-    outcomes: list[Outcome]
+    outcomes: list[AuditOutcome]
 
 
 def read_noise_code(
@@ -84,7 +84,7 @@ def run_noise_code(
     Each engine has a process of its own, which is ended after `time_limit` seconds. Raises RlxError where `python`
     lacks transformers or the code leaves no answer.
     """
-    from rlx.audit import Order, find_fence, packages_of, run_apart, sources_in
+    from rlx.audit import AuditRequest, find_fence, packages_of, run_apart, sources_in
 
     asked, interpreter, fence = schedule or Schedule(), python or sys.executable, find_fence()
     _check(asked)
@@ -92,7 +92,7 @@ def run_noise_code(
     if "transformers" not in there:
         raise UsageError(f"{interpreter}: transformers is not installed there", "name an environment with --python")
     orders = [
-        Order(engine, interpreter, asked.sigma_start, asked.sigma_end, asked.stages, asked.steps, time_limit)
+        AuditRequest(engine, interpreter, asked.sigma_start, asked.sigma_end, asked.stages, asked.steps, time_limit)
         for engine in ("transformers", "vllm")
         if engine in there
     ]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rlx.api.target import Target
     from rlx.errors import ExitCode
     from rlx.model import Finding
-    from rlx.planning.probing.examined import Examined
+    from rlx.planning.probing.probe import ProbeResults
 
 
 _MOST_NAMED = 5
@@ -20,7 +20,7 @@ _MOST_NAMED = 5
 class Checkup:
     """What was found; `notes` tell of the folders there."""
 
-    examined: Examined
+    results: ProbeResults
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()
 
@@ -65,23 +65,22 @@ def _about_rlx() -> Iterator[Finding]:
 def _without(target: Target) -> Checkup:
     from rlx.hosts import transport_for
     from rlx.model import Place
-    from rlx.planning.doctor import examine, findings_of
+    from rlx.planning.host_query import findings_of, query_site
 
     place = target.site.place
     # The host itself is asked, also where the runs lie in a container: the probes for that one go along.
     outside = Place(place.host, place.destination, place.via)
-    examined = examine(transport_for(outside), target.site)
-    return Checkup(examined, findings_of(examined))
+    results = query_site(transport_for(outside), target.site)
+    return Checkup(results, findings_of(results))
 
 
 def _with_recipe(target: Target, recipe: str) -> Checkup:
     from rlx.api.host_check import HostLooks
     from rlx.api.planning import plan_at
-    from rlx.planning.probing.examined import Examined
-    from rlx.planning.probing.probe import Side
-    from rlx.planning.wanted import Wanted
+    from rlx.planning.host_requirements import HostRequirements
+    from rlx.planning.probing.probe import ProbeResults, Side
 
     plans = plan_at(recipe, (), (), (), target, HostLooks(target))
     # Nobody waits for a host that is said to lack the devices.
-    examined = plans.looks[0].examined if plans.looks else Examined(target.site, Wanted(), Side())
-    return Checkup(examined, plans.findings, plans.notes)
+    results = plans.looks[0].results if plans.looks else ProbeResults(target.site, HostRequirements(), Side())
+    return Checkup(results, plans.findings, plans.notes)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rlx.api.telling import unheard
 from rlx.errors import RlxError, UsageError
 from rlx.secret_text import mask, masked
-from rlx.trackers import ExportedRun, Point, Tracker, tracker_of
+from rlx.trackers import ExportedRun, MetricPoint, Tracker, tracker_of
 
 if TYPE_CHECKING:
     from rlx.api.metrics import RunMetrics
@@ -93,7 +93,7 @@ def _check_folder(folder: Path) -> None:
 
 def _write(name: str, tracker: Tracker, runs: Sequence[ExportedRun], folder: Path) -> None:
     """Write all of them, or leave nothing behind."""
-    from rlx.trackers.apart import write_apart
+    from rlx.trackers.subprocess_writer import write_apart
 
     try:
         folder.mkdir()
@@ -154,7 +154,7 @@ def _tags(each: RunMetrics) -> dict[str, str]:
     }
 
 
-def _points(each: RunMetrics) -> Iterator[Point]:
+def _points(each: RunMetrics) -> Iterator[MetricPoint]:
     """Each step with its values and its time: the launch, and what the steps up to it took by the log."""
     from rlx.evidence.step_times import step_times
 
@@ -165,4 +165,4 @@ def _points(each: RunMetrics) -> Iterator[Point]:
     moment, seconds = each.ref.created, step_times(each.judged.evidence)
     for step in sorted(by_step):
         moment += seconds.get(step, 0.0)
-        yield Point(step, moment, by_step[step])
+        yield MetricPoint(step, moment, by_step[step])

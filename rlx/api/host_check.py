@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rlx.api.target import Target
     from rlx.model import Site
-    from rlx.planning.host_look import HostLook
-    from rlx.planning.wanted import Wanted
+    from rlx.planning.host_query import QueriedHost
+    from rlx.planning.host_requirements import HostRequirements
 
 
 class HostLooks:
@@ -39,9 +39,9 @@ class HostLooks:
         self._meanwhile = meanwhile
         self.target = target
         self._connected = [_connection(node) for node in target.nodes]
-        self._looks: list[Background[HostLook]] = []
+        self._looks: list[Background[QueriedHost]] = []
 
-    def begin(self, wanted: Wanted) -> None:
+    def begin(self, wanted: HostRequirements) -> None:
         """Ask every host for what `wanted` depends on; nobody waits here."""
         is_node = bool(self.target.workers)
         self._looks = [
@@ -59,19 +59,19 @@ class HostLooks:
         """The target with its containers found. Raises HostError."""
         self._meanwhile()
         nodes = [
-            replace(node, site=look.examined.site) for node, look in zip(self.target.nodes, self._all(), strict=False)
+            replace(node, site=query.results.site) for node, query in zip(self.target.nodes, self._all(), strict=False)
         ]
         return replace(nodes[0], workers=tuple(nodes[1:])) if nodes else self.target
 
-    def result(self) -> tuple[HostLook, ...]:
+    def result(self) -> tuple[QueriedHost, ...]:
         """What was found on each host, the head's first; nothing of none that need not answer. Raises HostError."""
         return tuple(self._all())
 
-    def _all(self) -> list[HostLook]:
+    def _all(self) -> list[QueriedHost]:
         from rlx.hosts.host_errors import HostError
 
         try:
-            return [look.result() for look in self._looks]
+            return [query.result() for query in self._looks]
         except HostError:
             # Without its container nobody knows where runs would lie.
             if self.must_answer or self.target.site.container is not None:
@@ -93,16 +93,18 @@ def _connect(site: Site) -> None:
         open_ahead(place)
 
 
-def _look(node: Target, connected: Background[None], wanted: Wanted, is_node: bool) -> Background[HostLook]:
+def _look(
+    node: Target, connected: Background[None], wanted: HostRequirements, is_node: bool
+) -> Background[QueriedHost]:
     return Background(lambda: _look_now(node.site, connected, wanted, is_node))
 
 
-def _look_now(site: Site, connected: Background[None], wanted: Wanted, is_node: bool) -> HostLook:
+def _look_now(site: Site, connected: Background[None], wanted: HostRequirements, is_node: bool) -> QueriedHost:
     from rlx.hosts import transport_for
-    from rlx.planning.host_look import look, room
+    from rlx.planning.host_query import check_space, query_host
 
     connected.result()
-    seen = look(transport_for(replace(site.place, inside=None)), site, wanted, is_node=is_node)
-    found = seen.examined.site
-    of_room = room(transport_for(found.place), found) if found.place.inside else ()
+    seen = query_host(transport_for(replace(site.place, inside=None)), site, wanted, is_node=is_node)
+    found = seen.results.site
+    of_room = check_space(transport_for(found.place), found) if found.place.inside else ()
     return replace(seen, findings=(*seen.findings, *of_room))

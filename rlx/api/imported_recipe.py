@@ -162,9 +162,9 @@ def _resolved(document: Mapping[str, Any]) -> ResolvedRecipe:
 
     from rlx.recipe.load import ONLY_ARM, load_recipe
     from rlx.recipe.render import plain_yaml
-    from rlx.recipe.source import Source
+    from rlx.recipe.source import RecipeSource
 
-    return load_recipe(Source("the new recipe", Path.cwd(), plain_yaml(document))).resolve(ONLY_ARM)
+    return load_recipe(RecipeSource("the new recipe", Path.cwd(), plain_yaml(document))).resolve(ONLY_ARM)
 
 
 def _with_overrides(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.planning.layouts.candidates import Layouts
-    from rlx.planning.memory import Job
+    from rlx.planning.layouts import Layouts
+    from rlx.planning.memory import TrainingSetup
     from rlx.recipe import ResolvedRecipe
 
 
@@ -18,7 +18,7 @@ class RecipeLayouts:
     """`job` is the split of the recipe itself; `found` has those that are `possible`, best first, and the `refused`."""
 
     recipe: str
-    job: Job
+    job: TrainingSetup
     found: Layouts
 
 
@@ -36,8 +36,8 @@ def layouts(
     first. Raises UsageError where model or device are not known, or there are too many devices.
     """
     from rlx.api.recipes import recipe_file
-    from rlx.planning.layouts.candidates import batch_of
-    from rlx.planning.layouts.candidates import layouts as all_layouts
+    from rlx.planning.layouts import batch_of
+    from rlx.planning.layouts import layouts as all_layouts
 
     file = recipe_file(recipe, sets)
     resolved = file.resolve(arm or file.arms[0])
@@ -45,12 +45,12 @@ def layouts(
     return RecipeLayouts(resolved.recipe.name, job, all_layouts(job, batch_of(resolved.recipe, dynamic)))
 
 
-def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) -> tuple[Job, bool]:
+def _job(resolved: ResolvedRecipe, devices: int | None, memory: float | None) -> tuple[TrainingSetup, bool]:
     """The recipe's job on that many devices, and whether its micro batches are filled up by tokens."""
     from dataclasses import replace
 
     from rlx.errors import UsageError
-    from rlx.planning.layouts.candidates import MOST_DEVICES
+    from rlx.planning.layouts import MOST_DEVICES
     from rlx.planning.memory import device_of, job_of
     from rlx.planning.models.architecture_config import known_architecture
     from rlx.planning.rules.facts import facts_of

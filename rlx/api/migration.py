@@ -20,7 +20,7 @@ from rlx.renamed_keys import current_key
 
 if TYPE_CHECKING:
     from rlx.recipe import RecipeFile
-    from rlx.recipe.source import Source
+    from rlx.recipe.source import RecipeSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +98,18 @@ def migrated(recipe: str, sizes: MigrationSizes, sets: Sequence[str] = (), targe
     return min(results, key=lambda result: (result.count(Severity.ERROR), result.count(Severity.WARNING)))
 
 
-def _result(source: Source, changes: Mapping[Keys, object], said: tuple[str, ...], target: Path | None) -> Migrated:
+def _result(
+    source: RecipeSource, changes: Mapping[Keys, object], said: tuple[str, ...], target: Path | None
+) -> Migrated:
     from rlx.recipe.edit import with_keys_renamed
-    from rlx.recipe.source import Source
+    from rlx.recipe.source import RecipeSource
 
     text = with_keys_renamed(source.text)
     for keys, value in changes.items():
         text = _changed(text, keys, value)
     if target is not None:
         text = _moved(text, source.folder, target)
-    new = Source(str(target or source.name), target.parent if target else source.folder, text)
+    new = RecipeSource(str(target or source.name), target.parent if target else source.folder, text)
     old, changed = source.text.splitlines(keepends=True), text.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(old, changed, source.name, new.name))
     return Migrated(text, diff, said, _findings(new))
@@ -202,7 +204,7 @@ def _moved(text: str, folder: Path, target: Path) -> str:
     return text
 
 
-def _findings(source: Source) -> tuple[Finding, ...]:
+def _findings(source: RecipeSource) -> tuple[Finding, ...]:
     from rlx.planning.rules import check
     from rlx.recipe.load import load_recipe
 

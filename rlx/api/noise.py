@@ -10,7 +10,7 @@ from rlx.errors import UsageError
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.model import NoiseSchedule, Span
+    from rlx.model import NoiseSchedule, SigmaSteps
     from rlx.model.rounding import Survival, Weights
     from rlx.recipe import ResolvedRecipe
 
@@ -30,12 +30,12 @@ class NoisyArm:
     def noisy_steps(self) -> int:
         return sum(sigma > 0 for sigma in self.noise.sigmas)
 
-    def left(self, kind: str, dtype: str, span: Span) -> Survival:
+    def left(self, kind: str, dtype: str, span: SigmaSteps) -> Survival:
         from rlx.model.rounding import survival
 
         return survival(span.sigma, dtype, self.weights[kind])
 
-    def lost(self, kind: str) -> list[Span]:
+    def lost(self, kind: str) -> list[SigmaSteps]:
         """The stretches of which rounding takes more than half."""
         noisy = (span for span in self.noise.spans if span.sigma)
         return [span for span in noisy if self.left(kind, self.dtype, span).std < _HALF * span.sigma]

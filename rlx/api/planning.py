@@ -122,9 +122,9 @@ def find_backends(
     """Ask the hosts for all that these recipes want; what comes back waits for the back-end that each would import."""
     from rlx.api.background import Background
     from rlx.api.installed_backend import BackendTrees
-    from rlx.planning.wanted import wanted_by
+    from rlx.planning.host_requirements import requirements_of
 
-    wanted = wanted_by(resolved)
+    wanted = requirements_of(resolved)
     looks.begin(replace(wanted, may_start=target.may_start(wanted.python)))
     trees = BackendTrees(target, looks.must_answer)
     # Ready before anything else takes the processor: what is asked now is answered while that is done.

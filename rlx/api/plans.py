@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.power import RecipePower
     from rlx.compare.run_slots import RunSlot
     from rlx.model import Installation, Registration
-    from rlx.planning.host_look import HostLook
+    from rlx.planning.host_query import QueriedHost
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Plans:
     """
 
     drafts: tuple[Draft, ...]
-    looks: tuple[HostLook, ...] = ()
+    looks: tuple[QueriedHost, ...] = ()
     missing: Missing | None = None
     power: RecipePower | None = None
     deal: Deal | None = None

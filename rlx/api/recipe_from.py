@@ -158,8 +158,8 @@ def _beyond_map(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 def _check(text: str, arms: tuple[str, ...]) -> None:
     """Read the recipe as any other: what is written can be launched, or says why not. Raises UsageError."""
     from rlx.recipe.load import load_recipe
-    from rlx.recipe.source import Source
+    from rlx.recipe.source import RecipeSource
 
-    file = load_recipe(Source("the new recipe", Path.cwd(), text))
+    file = load_recipe(RecipeSource("the new recipe", Path.cwd(), text))
     for arm in arms:
         file.resolve(arm)

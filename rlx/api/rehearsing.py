@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.api.telling import Tell
     from rlx.evidence.rehearsed import Rehearsed
-    from rlx.planning.rehearsal import Engine, Rehearsal
+    from rlx.planning.rehearsal import Rehearsal, RehearsalEngine
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
@@ -146,7 +146,7 @@ def _new_folder() -> Path:
     return folder
 
 
-def _run(resolved: ResolvedRecipe, engine: Engine, folder: Path, limit_s: float, tell: Tell) -> Done:
+def _run(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, limit_s: float, tell: Tell) -> Done:
     from rlx.runs import Index, launch
 
     rehearsal = _prepared(resolved, engine, folder, tell)
@@ -161,9 +161,10 @@ def _run(resolved: ResolvedRecipe, engine: Engine, folder: Path, limit_s: float,
     return Done(rehearsal, _judged(index, ref), seconds, folder)
 
 
-def _prepared(resolved: ResolvedRecipe, engine: Engine, folder: Path, tell: Tell) -> Rehearsal:
+def _prepared(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, tell: Tell) -> Rehearsal:
     """The rehearsal with its rows written and its model made."""
-    from rlx.planning.rehearsal import Places, rehearsal_of, rehearser_of, tiny_model_of, write
+    from rlx.planning.rehearsal import Places, rehearsal_of, rehearser_of, write
+    from rlx.planning.tiny_shapes import tiny_model_of
 
     rehearser = rehearser_of(resolved.recipe.backend.kind)
     order = tiny_models.order(tiny_model_of(resolved, engine.head_dim))

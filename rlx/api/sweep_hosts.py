@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Draft
     from rlx.api.target import Target
     from rlx.model import Finding, Installation, LaunchPlan
-    from rlx.planning.host_look import HostLook
+    from rlx.planning.host_query import QueriedHost
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Leases
 
@@ -34,7 +34,7 @@ class SweepHost:
     target: Target
     resolved: Sequence[ResolvedRecipe]
     trees: Sequence[Installation | None]
-    looks: tuple[HostLook, ...]
+    looks: tuple[QueriedHost, ...]
     room: Room
 
     @property
@@ -111,7 +111,7 @@ def _devices(found: SweepHost, kind: str) -> int:
         return 1
     if declared and declared.count is not None:
         return declared.count
-    sides = (look.examined.environment for look in found.looks)
+    sides = (look.results.environment for look in found.looks)
     return max((len(side.of("devices").get("numbers") or ()) for side in sides if side), default=0)
 
 

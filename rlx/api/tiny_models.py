@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import RlxError
 
 if TYPE_CHECKING:
-    from rlx.planning.rehearsal.tiny_shapes import TinyModel
+    from rlx.planning.tiny_shapes import TinyModel
 
 
 def order(model: TinyModel) -> str:

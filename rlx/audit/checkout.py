@@ -1,4 +1,4 @@
-"""Find the noise code of a checkout by the shape of its functions. Nothing of it is imported or executed."""
+"""Find the noise code of a checkout by the shape of its functions, without importing or executing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlx.audit.git_head import commit_of
 from rlx.errors import RlxError
 from rlx.local_files import parse_python
 
@@ -38,11 +37,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class NoiseHook:
-    """The noise code of a checkout, as its source says it.
+    """The noise code of a checkout, as in its source.
 
     `file` is relative to the checkout, `digest` the SHA-256 of its content. `names` are the classes of other packages
-    that the injector uses, each with the module it is imported from; `texts` what it compares names with. `trend` is
-    the checkout's own function of (sigma_start, sigma_end, num_stages), or None. `pins`: version and file, by package.
+    that the injector uses, each with the module it is imported from; `texts`: what it compares names with. `trend` is
+    the checkout's function of (sigma_start, sigma_end, num_stages), or None. `pins`: version and file, by package.
     """
 
     checkout: Path
@@ -109,7 +108,7 @@ def _hook(checkout: Path, name: str, tree: ast.Module, sources: dict[str, str]) 
 
 
 def _python_sources(checkout: Path) -> Iterator[tuple[str, str]]:
-    """The text of each Python file, without links, hidden folders and installed environments."""
+    """Yield the text of each Python file, except links, hidden folders and installed environments."""
     seen = 0
     for folder, inside, files in os.walk(checkout):
         inside[:] = [name for name in inside if not name.startswith(".") and name not in {"site-packages", "tests"}]
@@ -128,7 +127,7 @@ def _is_readable(path: Path) -> bool:
 
 
 def _parsed(sources: dict[str, str]) -> dict[str, tuple[str, ast.Module]]:
-    """The files that can hold noise code and that this Python can read."""
+    """Parse the files that can hold noise code and that this Python can read."""
     trees = {name: _tree(text) for name, text in sources.items() if "sigma_trend" in text}
     return {name: (sources[name], tree) for name, tree in trees.items() if tree is not None}
 
@@ -149,7 +148,7 @@ def _injector(tree: ast.Module) -> ast.FunctionDef | None:
 
 
 def _with_parameters(tree: ast.Module, wanted: Sequence[str]) -> ast.FunctionDef | None:
-    """The first function of the module whose parameters begin so; all others must have a default."""
+    """Return the first function whose parameters begin like this; all others must have a default."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             names = ["total" if each.arg in _TOTALS else each.arg for each in node.args.args]
@@ -160,7 +159,7 @@ def _with_parameters(tree: ast.Module, wanted: Sequence[str]) -> ast.FunctionDef
 
 
 def _used_classes(tree: ast.Module, injector: ast.FunctionDef) -> Iterator[tuple[str, str]]:
-    """Classes from elsewhere that the injector names: imported at the top and used, or imported inside."""
+    """Yield imported classes that the injector names: imported at the top and used, or imported inside."""
     used = {node.id for node in ast.walk(injector) if isinstance(node, ast.Name)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
@@ -170,7 +169,7 @@ def _used_classes(tree: ast.Module, injector: ast.FunctionDef) -> Iterator[tuple
 
 
 def _compared_texts(injector: ast.FunctionDef) -> Iterator[str]:
-    """Texts that stand left of `in`, `not in` or `==`: how a function matches modules by name."""
+    """Yield the texts that a function compares with `in`, `not in` or `==` to match modules by name."""
     docstring = ast.get_docstring(injector, clean=False)
     for node in ast.walk(injector):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn | ast.Eq):
@@ -192,7 +191,7 @@ def _called(function: ast.expr) -> str | None:
 
 
 def _arguments(call: ast.Call) -> str:
-    """The arguments that decide on sigma, as they are written."""
+    """Return the arguments that determine sigma, as written."""
     given = dict(zip(("model", "step", "total_step", "sigma_trend"), call.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
     shown = (
@@ -212,8 +211,48 @@ def _constant(call: ast.Call) -> tuple[int, int] | None:
 
 
 def _pins(checkout: Path) -> Iterator[tuple[str, str, str]]:
-    """Versions of the packages that models come from, as files at the top of the checkout name them."""
+    """Yield the versions of the packages with models that files at the top of the checkout name."""
     for path in sorted(checkout.iterdir()):
         if _PINNED_IN.fullmatch(path.name) and _is_readable(path):
             for found in _PIN.finditer(path.read_text(encoding="utf-8", errors="replace")):
                 yield found[1], found[2].rstrip(","), path.name
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def commit_of(checkout: Path) -> str | None:
+    """Return the commit that is checked out; None outside of git. Uncommitted changes are not considered.
+
+    It is read from files, since git itself would obey the checkout's configuration.
+    """
+    folder = _git_folder(checkout / ".git")
+    head = _line(folder / "HEAD")
+    name = head.removeprefix("ref: ")
+    if name != head and not re.fullmatch(r"refs/[\w./-]+", name):
+        return None
+    common = folder / _line(folder / "commondir") if _line(folder / "commondir") else folder
+    found = head if name == head else _line(common / name) or _packed(common, name)
+    return found if _COMMIT.fullmatch(found) else None
+
+
+def _git_folder(path: Path) -> Path:
+    """Return the folder of git, which a file names in a worktree."""
+    return path.parent / _line(path).removeprefix("gitdir: ") if path.is_file() else path
+
+
+def _line(path: Path) -> str:
+    return _file_text(path)[:4096].strip()
+
+
+def _packed(folder: Path, name: str) -> str:
+    lines = _file_text(folder / "packed-refs").splitlines()
+    return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
+
+
+def _file_text(path: Path) -> str:
+    """Read a regular file; reading a pipe in its place would never end."""
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError):
+        return ""

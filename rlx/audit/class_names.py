@@ -1,4 +1,4 @@
-"""Say which class a name means, from the source of a package alone: by its syntax tree, importing nothing."""
+"""Find the class that a name means from the source of a package, by its syntax tree, without importing it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LARGEST = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PackageSource:
     """A folder that holds the source of a package: site-packages, or an unpacked wheel."""
 
     package: str
@@ -36,25 +36,25 @@ class Resolved:
     """What a name means in one version. `bases`: the class and what it inherits from, as far as the source is there."""
 
     name: str
-    source: Source
+    source: PackageSource
     bases: tuple[str, ...]
 
 
-def sources_in(folders: Sequence[Path]) -> list[Source]:
+def sources_in(folders: Sequence[Path]) -> list[PackageSource]:
     """Find the packages that models come from in these folders, the first of each version. Executes nothing."""
     found = (each for folder in folders for each in _sources(folder))
     return list({(each.package, each.version): each for each in reversed(list(found))}.values())[::-1]
 
 
-def _sources(folder: Path) -> Iterator[Source]:
+def _sources(folder: Path) -> Iterator[PackageSource]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         match = _DISTRIBUTION.fullmatch(path.name)
         package = match[1].split("_")[0].split("-")[0] if match else ""
         if match and _file(folder, _MODELS[package]):
-            yield Source(package, match[2], folder)
+            yield PackageSource(package, match[2], folder)
 
 
-def matched_classes(hook: NoiseHook, sources: Sequence[Source]) -> list[Resolved]:
+def matched_classes(hook: NoiseHook, sources: Sequence[PackageSource]) -> list[Resolved]:
     """Return what each class that the noise code names means in each version of its package."""
     return [
         resolved
@@ -64,7 +64,7 @@ def matched_classes(hook: NoiseHook, sources: Sequence[Source]) -> list[Resolved
     ]
 
 
-def engine_classes(source: Source) -> list[Resolved]:
+def engine_classes(source: PackageSource) -> list[Resolved]:
     """Return the classes that this version's Qwen2 makes its norms of."""
     module = _MODELS[source.package]
     path = _file(source.folder, module)
@@ -73,7 +73,7 @@ def engine_classes(source: Source) -> list[Resolved]:
 
 
 def _norms_made(tree: ast.Module) -> Iterator[str]:
-    """The class names in assignments like `self.input_layernorm = RMSNorm(…)`."""
+    """Yield the class names in assignments like `self.input_layernorm = RMSNorm(…)`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Name):
             kept_as = (target.attr for target in node.targets if isinstance(target, ast.Attribute))
@@ -81,13 +81,13 @@ def _norms_made(tree: ast.Module) -> Iterator[str]:
                 yield node.value.func.id
 
 
-def _resolved(source: Source, module: str, name: str) -> Resolved | None:
+def _resolved(source: PackageSource, module: str, name: str) -> Resolved | None:
     chain = tuple(_chain(source.folder, module, name))
     return Resolved(name, source, chain) if chain else None
 
 
 def _chain(folder: Path, module: str, name: str, depth: int = 0) -> Iterator[str]:
-    """The class that `name` means in `module`, then its bases in order, across files of the folder."""
+    """Yield the class that `name` means in `module`, then its bases in order, across files of the folder."""
     path = _file(folder, module)
     if path is None or depth > _DEEPEST:
         yield f"{module}.{name}"
@@ -113,7 +113,7 @@ def _defined(tree: ast.Module, name: str) -> ast.ClassDef | None:
 
 
 def _imported(tree: ast.Module, name: str, package: str) -> tuple[str, str] | None:
-    """Module and name behind an imported name."""
+    """Return module and name behind an imported name."""
     for node in ast.walk(tree):
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
             if (alias.asname or alias.name) == name and isinstance(node, ast.ImportFrom):

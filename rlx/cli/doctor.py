@@ -16,8 +16,7 @@ from rlx.terminal_text import printable_lines
 
 if TYPE_CHECKING:
     from rlx.hosts.clock import Clock
-    from rlx.planning.probing.examined import Examined
-    from rlx.planning.probing.probe import Facts, Side
+    from rlx.planning.probing.probe import ProbeFacts, ProbeResults, Side
 
 _GIB_IN_KIB = 1024**2
 _MOST_NAMES = 8
@@ -47,32 +46,32 @@ def doctor(
     for note in checkup.notes:
         narrate(f"rlx: warning: {note}")
     if as_json:
-        print_json(document(checkup.examined, checkup.findings))
+        print_json(document(checkup.results, checkup.findings))
     else:
-        print_text(doctor_text(checkup.examined, checkup.findings))
+        print_text(doctor_text(checkup.results, checkup.findings))
     if (code := checkup.exit_code()) is not None:
         raise typer.Exit(code)
 
 
-def doctor_text(examined: Examined, findings: Sequence[Finding]) -> str:
+def doctor_text(results: ProbeResults, findings: Sequence[Finding]) -> str:
     """How many problems there are, the findings, the worst first, then the facts of the host and of the container."""
-    name = examined.site.host
+    name = results.site.host
     host = [
-        *_machine(examined.host),
-        *_clock(examined.clock),
-        *_docker(examined),
-        *_npus(examined.host),
-        *_scheduler(examined),
+        *_machine(results.host),
+        *_clock(results.clock),
+        *_docker(results),
+        *_npus(results.host),
+        *_scheduler(results),
     ]
     lines = [f"host {name}", *_indented(host)]
-    if examined.inside:
-        inside = [*_machine(examined.inside), *_npus(examined.inside)]
-        lines += [examined.where, *_indented(inside)]
-    if examined.environment:
-        lines += [f"training environment in {examined.where}", *_indented([*_python(examined.environment)])]
+    if results.inside:
+        inside = [*_machine(results.inside), *_npus(results.inside)]
+        lines += [results.where, *_indented(inside)]
+    if results.environment:
+        lines += [f"training environment in {results.where}", *_indented([*_python(results.environment)])]
     severities = [finding.severity for finding in findings]
     counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
-    headline = f"{examined.where}: {', '.join(counts) or 'no problem found'}"
+    headline = f"{results.where}: {', '.join(counts) or 'no problem found'}"
     # Names of processes and containers were chosen by others; none of them may control this terminal.
     shown = (line.encode(errors="replace") for line in [headline, *_findings(findings), "", *lines])
     return "\n".join(" ".join(printable_lines(line)) for line in shown)
@@ -83,15 +82,15 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
         yield from (f"  {line}" for line in finding_text(finding).split("\n"))
 
 
-def document(examined: Examined, findings: Sequence[Finding]) -> dict[str, Any]:
+def document(results: ProbeResults, findings: Sequence[Finding]) -> dict[str, Any]:
     """Write `--json`: the facts by probe, of the host and of the container; sizes have their unit in the key."""
-    inside = examined.inside
+    inside = results.inside
     return {
-        "host": examined.site.host,
-        "container": examined.site.container,
-        "clock_ahead_s": [examined.clock.least, examined.clock.most] if examined.clock else None,
-        "facts": {"host": examined.host.facts, "container": inside.facts if inside else None},
-        "unanswered": {"host": examined.host.silent, "container": inside.silent if inside else None},
+        "host": results.site.host,
+        "container": results.site.container,
+        "clock_ahead_s": [results.clock.least, results.clock.most] if results.clock else None,
+        "facts": {"host": results.host.facts, "container": inside.facts if inside else None},
+        "unanswered": {"host": results.host.silent, "container": inside.silent if inside else None},
         "findings": findings,
     }
 
@@ -128,19 +127,19 @@ def _clock(clock: Clock | None) -> Iterator[tuple[str, str]]:
         )
 
 
-def _scheduler(examined: Examined) -> Iterator[tuple[str, str]]:
+def _scheduler(results: ProbeResults) -> Iterator[tuple[str, str]]:
     from rlx.schedulers.protocol import login_node_of
 
-    batch = examined.site.batch
-    return login_node_of(batch).rows(examined) if batch else iter(())
+    batch = results.site.batch
+    return login_node_of(batch).rows(results) if batch else iter(())
 
 
-def _docker(examined: Examined) -> Iterator[tuple[str, str]]:
-    found = examined.host.of("docker")
+def _docker(results: ProbeResults) -> Iterator[tuple[str, str]]:
+    found = results.host.of("docker")
     if found:
         server = found["server"] or f"cannot be used ({found['problem']})"
         yield "Docker", server if found["problem"] else f"{server}, running: {_names(found['running'])}"
-    container = examined.host.of("container")
+    container = results.host.of("container")
     if container and "error" not in container:
         name = container.get("name", "").removeprefix("/")
         yield "container", f"{name}, {container.get('state')}, id {container.get('id', '')[:12]}"
@@ -151,7 +150,7 @@ def _docker(examined: Examined) -> Iterator[tuple[str, str]]:
         yield "settings", f"shm {shm}, ipc {container.get('ipc')}, restart {container.get('restart') or 'no'}"
 
 
-def _names(containers: Sequence[Facts]) -> str:
+def _names(containers: Sequence[ProbeFacts]) -> str:
     names = [str(one["name"]) for one in containers]
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return (", ".join(names[:_MOST_NAMES]) or "no container") + more
@@ -169,7 +168,7 @@ def _npus(side: Side) -> Iterator[tuple[str, str]]:
         yield f"NPU {chip['device']}", _chip(chip, held)
 
 
-def _chip(chip: Facts, held: Sequence[dict[str, Any]]) -> str:
+def _chip(chip: ProbeFacts, held: Sequence[dict[str, Any]]) -> str:
     names = ", ".join(f"{one['name'] or 'process'} {one['pid']}" for one in held)
     return f"{chip['name']} {chip['health']}, {chip['used_mib']} of {chip['total_mib']} MiB, {names or 'no process'}"
 
@@ -189,7 +188,7 @@ def _python(side: Side) -> Iterator[tuple[str, str]]:
         yield str(path["role"]), f"{path['path']}: {_contents(path)}"
 
 
-def _contents(path: Facts) -> str:
+def _contents(path: ProbeFacts) -> str:
     if path["kind"] is None:
         return "not there"
     parts = [f"{path['weight_files']} weight files"] if "weight_files" in path else []

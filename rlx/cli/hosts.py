@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlx.api.reindexing import Reindexed
     from rlx.hosts import Host
     from rlx.hosts.inventory.host import HostFile
-    from rlx.hosts.inventory.project import Project
+    from rlx.hosts.inventory.trusted import Project
 
 hosts = typer.Typer(
     name="hosts",
@@ -76,7 +76,7 @@ def list_(as_json: _Json = False) -> None:
 
 
 def _warn_of_untrusted() -> None:
-    from rlx.hosts.inventory.project import TRUST_FIX, read_project
+    from rlx.hosts.inventory.trusted import TRUST_FIX, read_project
 
     if (project := read_project()) and not project.is_trusted:
         narrate(f"rlx: warning: {project.path} is ignored: you have not trusted its content; {TRUST_FIX}")
@@ -225,7 +225,7 @@ def trust(
 
     from rlx.hosts import user_file
     from rlx.hosts.inventory.host_file import read_host_file
-    from rlx.hosts.inventory.project import own_names, read_project
+    from rlx.hosts.inventory.trusted import own_names, read_project
 
     project = read_project()
     if project is None:
@@ -253,7 +253,7 @@ def _file(project: bool) -> Path:
 @contextmanager
 def _kept_trust(project: bool) -> Iterator[None]:
     """Trust what rlx itself writes into a project's file that was trusted, or that was not there."""
-    from rlx.hosts.inventory.project import read_project
+    from rlx.hosts.inventory.trusted import read_project
 
     before = read_project() if project else None
     yield
@@ -279,7 +279,7 @@ def _root_words(name: str, root: str | None, container: str | None) -> str:
 
 def _warn_if_hidden(name: str, path: Path) -> None:
     from rlx.hosts import known_hosts
-    from rlx.hosts.inventory.project import TRUST_FIX
+    from rlx.hosts.inventory.trusted import TRUST_FIX
 
     host = known_hosts().get(name)
     if host is None:

@@ -14,8 +14,8 @@ from rlx.evidence.verdict import counted
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
-    from rlx.planning.layouts.candidates import Layout, Layouts
-    from rlx.planning.memory import Job
+    from rlx.planning.layouts import Layouts, ParallelLayout
+    from rlx.planning.memory import TrainingSetup
 
 _SHOWN = 20
 _LEGEND = (
@@ -49,7 +49,7 @@ def layouts(
         print_layouts(listed.recipe, listed.job, listed.found)
 
 
-def print_layouts(name: str, job: Job, found: Layouts) -> None:
+def print_layouts(name: str, job: TrainingSetup, found: Layouts) -> None:
     print_text(_title(name, job, found))
     own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
     _print_table((*found.possible[:_SHOWN], *own), job)
@@ -61,7 +61,7 @@ def print_layouts(name: str, job: Job, found: Layouts) -> None:
         print_text("\n".join(("", *_LEGEND)))
 
 
-def _title(name: str, job: Job, found: Layouts) -> str:
+def _title(name: str, job: TrainingSetup, found: Layouts) -> str:
     shape, device = job.shape, job.device
     fit = sum(layout.verdict == "fits" for layout in found.possible)
     doubt = "" if shape.confirmed else " (its shape is not confirmed)"
@@ -72,7 +72,7 @@ def _title(name: str, job: Job, found: Layouts) -> str:
     )
 
 
-def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
+def _print_table(shown: tuple[ParallelLayout, ...], own: TrainingSetup) -> None:
     if not shown:
         print_text("no layout divides")
         return
@@ -82,11 +82,11 @@ def _print_table(shown: tuple[Layout, ...], own: Job) -> None:
     out.print(fitted(Table(_columns(shown[0], _split_names(own), rows)), out.width))
 
 
-def _split_names(job: Job) -> tuple[str, ...]:
+def _split_names(job: TrainingSetup) -> tuple[str, ...]:
     return ("tp", "pp", "cp", "ep") if job.is_megatron else ("cp",)
 
 
-def _columns(layout: Layout, split: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[Column]:
+def _columns(layout: ParallelLayout, split: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[Column]:
     """Rank what can be done without: first how long devices wait, then what is sent and cached, then the phases."""
     phases = [phase.name for phase in layout.estimate.phases]
     titles = (*split, "dp", "rollout", *phases, "cache", "sent", "waiting", "")
@@ -97,7 +97,7 @@ def _columns(layout: Layout, split: tuple[str, ...], rows: Sequence[Sequence[str
     ]
 
 
-def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
+def _cells(layout: ParallelLayout, columns: tuple[str, ...]) -> Iterator[str]:
     from rlx.cli.text.memory_text import range_text
 
     split, rollout = layout.job.split, layout.job.rollout
@@ -110,7 +110,7 @@ def _cells(layout: Layout, columns: tuple[str, ...]) -> Iterator[str]:
     yield f"{layout.waiting:.0%}" if layout.waiting else ""
 
 
-def layouts_answer(job: Job, found: Layouts) -> dict[str, Any]:
+def layouts_answer(job: TrainingSetup, found: Layouts) -> dict[str, Any]:
     """All layouts, for --json."""
     return {
         "model": job.shape.name,
@@ -123,7 +123,7 @@ def layouts_answer(job: Job, found: Layouts) -> dict[str, Any]:
     }
 
 
-def _layout_answer(layout: Layout) -> dict[str, Any]:
+def _layout_answer(layout: ParallelLayout) -> dict[str, Any]:
     from rlx.cli.text.memory_text import phases_answer
 
     split, rollout = layout.job.split, layout.job.rollout

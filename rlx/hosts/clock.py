@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _MOST_OFF_S = 60.0
 _GRAIN_S = 1.0
-"""Hosts tell whole seconds."""
+"""Hosts report whole seconds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,5 +92,5 @@ def reading_answer(host: str, question: str) -> Iterator[None]:
     except (ValueError, LookupError, ArithmeticError, RecursionError, TypeError, AttributeError) as problem:
         raise Garbled(
             f"{host}: its answer to {question} makes no sense ({type(problem).__name__}: {str(problem)[:100]})",
-            "does a program on its way change it? rlx doctor HOST looks at the host",
+            "does a program on its way change it? rlx doctor HOST checks the host",
         ) from None

@@ -29,7 +29,7 @@ _MOST_FILES = 2000
 _MOST_BYTES = 8 * 1024**2
 
 
-class _Unreadable(Exception):
+class _UnusableAnswer(Exception):
     """The answer cannot be used; the message says why, and stays inside this module."""
 
 
@@ -51,7 +51,7 @@ def find_installation(site: Site, query: InstallationQuestion, cache: Path) -> I
             return replace(found, missing=_missing_code(answer, query), version=str(answer["version"]))
         found = replace(found, version=str(answer["version"]), model=str(answer["model"]))
         return replace(found, folder=_folder(site, query, answer, cache))
-    except _Unreadable as problem:
+    except _UnusableAnswer as problem:
         return replace(found, problem=str(problem))
 
 
@@ -89,27 +89,29 @@ def _parse(completed: Completed) -> Mapping[str, Any]:
         answer = parse_json(_payload(completed))
         return {name: answer[name] for name in ("package", "version", "entrypoint", "model", "files", "digest")}
     except (ValueError, KeyError, TypeError):
-        raise _Unreadable("it did not say which back-end it has") from None
+        raise _UnusableAnswer("it did not say which back-end it has") from None
 
 
 def _payload(completed: Completed) -> bytes:
     _, mark, payload = completed.out.partition(_MARK)
     if completed.code == NO_READER:
-        raise _Unreadable("it has no python3 of its own to look with")
+        raise _UnusableAnswer("it has no python3 of its own to look with")
     if completed.code != 0 or not mark:
         complaint = _last_line(completed.err) or f"exit {completed.code}"
-        raise _Unreadable(f"asking for its back-end failed: {complaint}")
+        raise _UnusableAnswer(f"asking for its back-end failed: {complaint}")
     return payload
 
 
 def _folder(site: Site, query: InstallationQuestion, answer: Mapping[str, Any], cache: Path) -> Path:
     if answer["package"] is None:
         if query.may_start:
-            raise _Unreadable(f"{query.python} finds no {query.package}")
-        raise _Unreadable(f"no folder of {query.package} lies beside {query.python}, which was not started")
+            raise _UnusableAnswer(f"{query.python} finds no {query.package}")
+        raise _UnusableAnswer(f"no folder of {query.package} is beside {query.python}, which was not started")
     digest = answer["digest"]
     if not answer["files"] or not isinstance(digest, str) or not _is_digest(digest):
-        raise _Unreadable(f"{answer['files']} configuration files in {answer['package']} are no number that rlx reads")
+        raise _UnusableAnswer(
+            f"{answer['files']} configuration files in {answer['package']} are no number that rlx reads"
+        )
     folder = cache / digest
     if not folder.is_dir():
         _keep(_unpack(_payload(_ask(site, query, "pack"))), digest, folder)
@@ -142,11 +144,11 @@ def _unpack(archive: bytes) -> dict[str, bytes]:
             for entry in entries:
                 room -= entry.size
                 if not _is_harmless(entry) or room < 0 or len(files) == _MOST_FILES:
-                    raise _Unreadable(f"it sent {entry.name[:100]!r} as a configuration file")
+                    raise _UnusableAnswer(f"it sent {entry.name[:100]!r} as a configuration file")
                 content = entries.extractfile(entry)
                 files[entry.name] = content.read() if content else b""
     except (tarfile.TarError, zlib.error, OSError, EOFError, ValueError) as problem:
-        raise _Unreadable(f"its configuration files did not arrive: {problem}") from None
+        raise _UnusableAnswer(f"its configuration files did not arrive: {problem}") from None
     return files
 
 
@@ -169,7 +171,7 @@ def _is_harmless(entry: tarfile.TarInfo) -> bool:
 def _keep(files: Mapping[str, bytes], digest: str, folder: Path) -> None:
     """Write aside and rename: a folder that is there is complete, also with several rlx at once."""
     if _digest(files) != digest:
-        raise _Unreadable("its configuration files changed while they were read")
+        raise _UnusableAnswer("its configuration files changed while they were read")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".") as scratch:

@@ -20,7 +20,7 @@ _KEPT_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ConnectionFailure:
     """A shell that ended before its command did. `began`: the command had begun."""
 
     cmd: Cmd
@@ -67,7 +67,7 @@ class Session(Protocol):
         ...
 
 
-class Link(Protocol):
+class Connection(Protocol):
     """A way to start a shell: its errors are its own."""
 
     host: str
@@ -80,7 +80,7 @@ class Link(Protocol):
         """Start `line` for an `open` to come, where that saves time. Connecting is not what it saves."""
         ...
 
-    def explain(self, failure: Failure) -> RlxError | None:
+    def explain(self, failure: ConnectionFailure) -> RlxError | None:
         """Return the error that a failure means; None for a failure that is worth a second try and did not arrive."""
         ...
 

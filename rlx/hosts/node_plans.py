@@ -44,11 +44,11 @@ def _findings(plans: Sequence[LaunchPlan], nodes: int) -> Iterator[Finding]:
             message = f"{batch} is a login node, whose scheduler gives a run all of its nodes, and {_named(hosts)}"
             yield Finding("RLX503", Severity.ERROR, message, f"rlx launch RECIPE --host {batch}", "layout.nodes")
     elif nodes != hosts:
-        message = f"the recipe wants {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"
+        message = f"the recipe needs {nodes} node{'s' * (nodes != 1)}, and {_named(hosts)}"
         fix = _SPREAD if nodes == 1 else f"change layout.nodes; {_SEVERAL_HOSTS}"
         yield Finding("RLX503", Severity.ERROR, message, fix, "layout.nodes")
     elif hosts > 1 and head.site.address is None:
-        message = f"nobody said how the other nodes reach {head.site.host}, which is the head"
+        message = f"the address by which other nodes reach {head.site.host}, the head, is not given"
         fix = f"write address: ADDRESS into its entry (rlx hosts show {head.site.host} names the file)"
         yield Finding("RLX504", Severity.ERROR, message, fix)
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable, waited_out
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Failure, Link, Opening, Session
+from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Connection, ConnectionFailure, Opening, Session
 from rlx.hosts.transport import Completed, shown
 from rlx.model import Cmd
 
@@ -81,7 +81,7 @@ class RemoteTransport:
     """Runs commands through a link, each in a shell of its own. `entry` starts that shell; `environment` precedes
     the command."""
 
-    def __init__(self, link: Link, entry: str = f"exec {READ_AND_RUN}", environment: str = _CLEAN) -> None:
+    def __init__(self, link: Connection, entry: str = f"exec {READ_AND_RUN}", environment: str = _CLEAN) -> None:
         self.link = link
         self._entry = entry
         self._environment = environment
@@ -136,7 +136,7 @@ class RemoteTransport:
         raise self._never_began(cmd)
 
     def _raise_unless_harmless(self, cmd: Cmd, code: int, reply: _Reply, tries_left: int) -> None:
-        error = self.link.explain(Failure(cmd, code, reply.said, reply.began))
+        error = self.link.explain(ConnectionFailure(cmd, code, reply.said, reply.began))
         if error is not None and not (tries_left and waited_out(error)):
             raise error
 

@@ -17,7 +17,7 @@ from rlx.resources import payload_folder
 if TYPE_CHECKING:
     from rlx.model import Place, Site
 
-# Runs the program in the argument after it. Python puts the folder that it is started in on its path, where anybody's
+# Runs the program in the argument after it. Python puts the folder that it is started in on its path, where another
 # json.py would come before its own; -I, which leaves that out, would leave out what CANN's scripts export, too.
 BARE_PATH = "import sys; sys.path[:] = filter(None, sys.path); exec(compile(sys.argv.pop(1), 'sent', 'exec'))"
 
@@ -74,7 +74,7 @@ def answer_of(out: bytes, err: bytes, code: int, where: str) -> dict[str, Any]:
     except ValueError:
         pass
     said = err.decode(errors="replace").strip().splitlines() or [f"exit {code}, and its answer makes no sense"]
-    raise RlxError(f"{where}: {said[-1][:500]}", "is python3 there? rlx doctor tells")
+    raise RlxError(f"{where}: {said[-1][:500]}", "is python3 there? check with rlx doctor")
 
 
 def _module(module: str | Path) -> tuple[str, str]:

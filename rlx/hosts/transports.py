@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.containers.docker_exec import ContainerTransport
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import Link
+from rlx.hosts.link import Connection
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.remote_shell import RemoteTransport
 from rlx.hosts.ssh.openssh import OpensshLink, interactive
@@ -49,7 +49,7 @@ def open_ahead(place: Place) -> None:
         transport.open_ahead()
 
 
-def _link(place: Place, destination: str) -> Link:
+def _link(place: Place, destination: str) -> Connection:
     if place.via == "openssh" and not _ssh_is_missing(place):
         return OpensshLink(place.host, destination)
     if place.via not in ("openssh", "paramiko"):

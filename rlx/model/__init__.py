@@ -12,18 +12,29 @@ from rlx.model.expected_noise import (
     NoiseProcess,
     NoisePromise,
     NoiseSchedule,
-    Span,
+    SigmaSteps,
     sigmas_by_step,
     stage_sigmas,
 )
 from rlx.model.finding import Finding, Severity, finding_text, fix_text, message_text
-from rlx.model.installation import NO_FOLDER, NO_PYTHON, NO_READER, Installation, InstallationQuestion
 from rlx.model.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import PLAN_SCHEMA_VERSION, START_VARIABLES, Cluster, LaunchPlan, PlannedFile
 from rlx.model.registration import RegisteredArm, Registration
-from rlx.model.run_expectations import BatchesAStep, Correction, Expectations, WeightPromise
+from rlx.model.run_expectations import BatchesAStep, Expectations, ExpectedCorrection, WeightPromise
 from rlx.model.run_state import RunState
-from rlx.model.site import DEFAULT_LEASES, LOCAL, Batch, Image, Place, Site
+from rlx.model.site import (
+    DEFAULT_LEASES,
+    LOCAL,
+    NO_FOLDER,
+    NO_PYTHON,
+    NO_READER,
+    BatchScheduler,
+    Image,
+    Installation,
+    InstallationQuestion,
+    Place,
+    Site,
+)
 
 __all__ = [
     "DEFAULT_LEASES",
@@ -35,12 +46,12 @@ __all__ = [
     "PLAN_SCHEMA_VERSION",
     "START_VARIABLES",
     "AdaptiveSigma",
-    "Batch",
+    "BatchScheduler",
     "BatchesAStep",
     "Cluster",
     "Cmd",
-    "Correction",
     "Expectations",
+    "ExpectedCorrection",
     "Finding",
     "Image",
     "Installation",
@@ -57,8 +68,8 @@ __all__ = [
     "RunState",
     "Secret",
     "Severity",
+    "SigmaSteps",
     "Site",
-    "Span",
     "WeightPromise",
     "finding_text",
     "fix_text",

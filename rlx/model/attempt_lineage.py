@@ -28,7 +28,7 @@ class CheckpointFiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class SavedCheckpoint:
     """A checkpoint: its `folder` and its step. `lacks`: why no run may go on from it; empty if it is whole."""
 
     step: int

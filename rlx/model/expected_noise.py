@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 
-class Span(NamedTuple):
+class SigmaSteps(NamedTuple):
     """Steps `first` … `last` of one sigma."""
 
     first: int
@@ -53,12 +53,12 @@ class NoiseSchedule:
         return self.sigmas[step - 1] if 1 <= step <= len(self.sigmas) else 0.0
 
     @property
-    def spans(self) -> tuple[Span, ...]:
+    def spans(self) -> tuple[SigmaSteps, ...]:
         """Return the steps in stretches of one sigma: the stages, as far as sigma distinguishes them."""
-        ends: list[Span] = []
+        ends: list[SigmaSteps] = []
         for sigma, group in groupby(self.sigmas):
             first = ends[-1].last + 1 if ends else 1
-            ends.append(Span(first, first + len(list(group)) - 1, sigma))
+            ends.append(SigmaSteps(first, first + len(list(group)) - 1, sigma))
         return tuple(ends)
 
 

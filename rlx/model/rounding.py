@@ -49,7 +49,7 @@ def survival(sigma: float, dtype: str, weights: Weights) -> Survival:
     return Survival(changed / total, sqrt(square / total))
 
 
-class Band(NamedTuple):
+class StdBand(NamedTuple):
     """The range in which a root mean square must be."""
 
     low: float
@@ -60,8 +60,8 @@ class Band(NamedTuple):
         return self.low <= value <= self.high
 
 
-def std_band(asked: float, elements: int, changed: int | None, dtype: str = "") -> Band:
-    """Compute between which values the noise that arrived lies, but for one sync in a million.
+def std_band(asked: float, elements: int, changed: int | None, dtype: str = "") -> StdBand:
+    """Compute the range of the noise that arrived, except for one sync in a million.
 
     `asked`: standard deviation without rounding. Of `elements` weights `changed` differ after rounding; None: not
     counted. The weights themselves are not known, so the band is that of the worst of them: where rounding leaves the
@@ -77,7 +77,7 @@ def std_band(asked: float, elements: int, changed: int | None, dtype: str = "") 
     most = 1 + _COARSER * (1 - share)
     low = share * _quantile(2 * share**2 * elements / variance, -_ONE_IN_A_MILLION) if share else 0.0
     high = most * _quantile(2 * most**2 * elements / variance, _ONE_IN_A_MILLION)
-    return Band(asked * sqrt(low), asked * sqrt(high))
+    return StdBand(asked * sqrt(low), asked * sqrt(high))
 
 
 def least_changed(asked: float, elements: int, dtype: str) -> int:

@@ -30,7 +30,7 @@ class Expectations:
     noise: NoiseSchedule | None
     reports_probability_gap: bool
     witness: str = ""
-    correction: Correction | None = None
+    correction: ExpectedCorrection | None = None
     watch: NoisePromise | None = None
     is_read: bool = False
     batches: BatchesAStep | None = None
@@ -59,7 +59,7 @@ class BatchesAStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class ExpectedCorrection:
     """The correction of off-policy samples that a plan expects: what training does where rollout and actor differ.
 
     `weights`, `rejection`: the kind and its threshold, as `token 2.0`; empty where there is none.

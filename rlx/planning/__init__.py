@@ -1,4 +1,4 @@
-"""Foresee failures: `rules` hold the recipe against arithmetic and known faults, the rest asks a host without writing.
+"""Find what would make a run fail: `rules` check the recipe, the other modules query a host without writing there.
 
-Nothing is imported here: `rlx validate` needs the rules, and none of what speaks with hosts.
+Nothing is imported here: `rlx validate` needs the rules, and no module that connects to hosts.
 """

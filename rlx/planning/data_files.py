@@ -1,4 +1,4 @@
-"""Check that data files fit the recipe. They are looked at where they lie, in one round trip."""
+"""Check that data files fit the recipe. They are read where they are stored, in one round trip."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TIMEOUT_S = 600
 _MOST_SHARED = 0.5
 _MANY_REPEATS = 0.05
 
-Facts = Mapping[str, Any]
+FileFacts = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class NamedReward:
-    """A reward that is picked by the data: for which `data_source`, and the ground truths that an answer can meet."""
+    """A reward that `data_source` in the data selects, and the form of its ground truths."""
 
     source: str
     truth: str
@@ -38,7 +38,7 @@ class NamedReward:
 class TableForm:
     """How a back-end reads tables: the `TABLES` of its module `data`, if it has one.
 
-    `rewards`: those by name; `prompts` and `truths`: what it needs, in words.
+    `rewards`: the rewards by name; `prompts` and `truths`: what the rows need, as the fix of a finding.
     """
 
     name: str
@@ -49,7 +49,7 @@ class TableForm:
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """A program of the back-end's checkout that makes its data of the converted files."""
+    """A program of the back-end's checkout that makes its data from the converted files."""
 
     owner: str
     module: Path
@@ -59,10 +59,10 @@ class Preprocessing:
 
 @dataclass(frozen=True, slots=True)
 class Gsm8kForm:
-    """What a back-end trains on of GSM8K: the `GSM8K` of its module `data`, if rlx converts it.
+    """How GSM8K is converted for a back-end: the `GSM8K` of its module `data`, if rlx converts it.
 
-    `help`: of the options that are for it alone. `style`: the form's name in payload/gsm8k_data.py, "" for that of
-    `--form`. `tokenizer`: why it needs one, "" if not.
+    `help`: the help of the options that are for this back-end only. `style`: the name of the form in
+    payload/gsm8k_data.py, "" for the one of `--form`. `tokenizer`: why it needs one, "" if not.
     """
 
     help: Mapping[str, str]
@@ -72,7 +72,7 @@ class Gsm8kForm:
 
 
 def form_of(recipe: Recipe) -> TableForm:
-    """Read it from the recipe's back-end."""
+    """Return how the recipe's back-end reads tables."""
     own = optional_part(recipe.backend.kind, "data")
     form: TableForm = own.TABLES if own else TableForm(recipe.backend.kind)
     return form
@@ -82,10 +82,11 @@ def _named_reward(recipe: Recipe) -> NamedReward | None:
     return form_of(recipe).rewards.get(recipe.reward) if isinstance(recipe.reward, str) else None
 
 
-def examine(resolved: ResolvedRecipe, site: Site, *, calls_reward: bool = False) -> Facts:
-    """Look at the files; with `calls_reward` the recipe's own function is run on some rows.
+def examine(resolved: ResolvedRecipe, site: Site, *, calls_reward: bool = False) -> FileFacts:
+    """Read the files; with `calls_reward` the recipe's own function is called on some rows.
 
-    Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow."""
+    Raises HostError, UsageError for an unreadable reward file, RlxError without pyarrow.
+    """
     from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
@@ -124,19 +125,19 @@ def _reward_function(recipe: Recipe) -> dict[str, Any] | None:
     return {"text": text, "path": reward.path, "function": reward.function, "kwargs": reward.kwargs}
 
 
-def data_findings(recipe: Recipe, facts: Facts, *, called_reward: bool = False) -> tuple[Finding, ...]:
-    """Judge what the facts mean for the recipe, errors first."""
+def data_findings(recipe: Recipe, facts: FileFacts, *, called_reward: bool = False) -> tuple[Finding, ...]:
+    """Return what the facts mean for the recipe, errors first."""
     from rlx.recipe.schema import FunctionReward
 
     found = [finding for role in ("train", "val") for finding in _of_file(recipe, role, facts["files"][role])]
     found += _of_both(recipe, facts)
     if isinstance(recipe.reward, FunctionReward) and not called_reward:
-        message = "the recipe's reward function was not called: looking runs nothing that a recipe brings"
+        message = "the recipe's reward function was not called: a check runs no code of a recipe"
         found.append(Finding("RLX023", Severity.NOTE, message, "rlx data check --trust calls it on some rows"))
     return tuple(sorted(found, key=lambda finding: list(Severity).index(finding.severity)))
 
 
-def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
+def _of_file(recipe: Recipe, role: str, file: FileFacts) -> Iterator[Finding]:
     if "unreadable" in file:
         yield _error("RLX016", f"data.{role}: {file['unreadable']}", "correct the path, or make the file: rlx data")
         return
@@ -162,17 +163,17 @@ def _of_file(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield Finding("RLX027", severity, message, "keep one row of each: tests count distinct items")
 
 
-def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
-    key, promised = f"data.{role}_rows", getattr(recipe.data, f"{role}_rows")
+def _row_count(recipe: Recipe, role: str, file: FileFacts) -> Iterator[Finding]:
+    key, expected = f"data.{role}_rows", getattr(recipe.data, f"{role}_rows")
     long = file["long"]["count"] if file["long"] else 0
     used = file["rows"] - long
-    if promised not in (None, used, file["rows"]):
-        message = f"{key} {promised:,}: the file has {file['rows']:,} rows"
+    if expected not in (None, used, file["rows"]):
+        message = f"{key} {expected:,}: the file has {file['rows']:,} rows"
         yield _error("RLX017", message, f"write {key}: {used}, or name the right file")
-    elif promised is None:
-        fix = f"write {key}: {used}, so that the log can be held against it"
+    elif expected is None:
+        fix = f"write {key}: {used}, so that the log can be checked against it"
         yield Finding("RLX017", Severity.NOTE, f"data.{role}: has {file['rows']:,} rows", fix)
-    if long and promised != used:
+    if long and expected != used:
         limit = recipe.data.max_prompt_tokens
         dropped = (
             f"{_rows_text(file['long'], file['rows'])} over {limit} tokens long; {form_of(recipe).name} drops them"
@@ -182,7 +183,7 @@ def _row_count(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield Finding("RLX022", Severity.WARNING, message, fix)
 
 
-def _grading(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
+def _grading(recipe: Recipe, role: str, file: FileFacts) -> Iterator[Finding]:
     named = _named_reward(recipe)
     others = [f"{name} ({count:,} rows)" for name, count in file["sources"].items() if named and name != named.source]
     if file["truths"]["count"]:
@@ -196,32 +197,32 @@ def _grading(recipe: Recipe, role: str, file: Facts) -> Iterator[Finding]:
         yield _error("RLX021", f"data.{role}: the reward function fails: {file['reward']}", "correct the function")
 
 
-def _of_both(recipe: Recipe, facts: Facts) -> Iterator[Finding]:
+def _of_both(recipe: Recipe, facts: FileFacts) -> Iterator[Finding]:
     if isinstance(recipe.reward, str) and _named_reward(recipe) is None:
         message = f"reward {recipe.reward}: rlx does not know which ground truths it can grade"
         yield Finding("RLX023", Severity.NOTE, message)
     if facts["not_measured"]:
         message = f"prompt lengths were not measured: {facts['not_measured']}"
-        yield Finding("RLX023", Severity.NOTE, message, "ask where the model lies: --host, --container")
+        yield Finding("RLX023", Severity.NOTE, message, "run it where the model is: --host, --container")
     if (shared := facts["overlap"]) and (shared["exact"] or shared["near"]):
         yield overlap_finding(shared, facts["files"]["val"]["rows"], recipe.waive.get("RLX024", ""))
 
 
 def unmeasured_overlap(reason: str, where: str) -> Finding:
-    """Name why nobody knows how much of the validation stands in the training data."""
-    message = f"how much of the validation stands in the training data was not measured: {reason}"
+    """Report why the share of the validation in the training data is not known."""
+    message = f"the share of the validation that is also training data was not measured: {reason}"
     return Finding("RLX023", Severity.NOTE, message, "rlx data check measures it, also where there is pyarrow", where)
 
 
-def overlap_finding(shared: Facts, rows: int, reason: str = "", where: str = "") -> Finding:
-    """Word for word or with other words around it: one share, of which more than half is an error unless waived.
+def overlap_finding(shared: FileFacts, rows: int, reason: str = "", where: str = "") -> Finding:
+    """Report the validation questions that the training data has too; more than half is an error unless waived.
 
     `reason`: why the recipe waives it.
     """
     both = shared["exact"] + shared["near"]
     near = f", {shared['near']:,} of them with other words around" if shared["near"] else ""
     message = (
-        f"{both:,} of {rows:,} validation questions are training questions, too, with the same right answer "
+        f"{both:,} of {rows:,} validation questions are also training questions with the same right answer "
         f"({both / rows:.0%}){near}; such as row {shared['row']} of data.val, row {shared['train_row']} of data.train"
     )
     if reason:
@@ -231,16 +232,16 @@ def overlap_finding(shared: Facts, rows: int, reason: str = "", where: str = "")
     return Finding("RLX024", severity, message, fix, where)
 
 
-def rows_by_fault(bad: Sequence[Facts]) -> list[str]:
-    """`rows 5, 7, 9: text instead of messages`, each fault once."""
+def rows_by_fault(bad: Sequence[FileFacts]) -> list[str]:
+    """Group rows by fault: `rows 5, 7, 9: text instead of messages`."""
     faults: dict[str, list[str]] = {}
     for one in bad:
         faults.setdefault(one["what"], []).append(str(one["row"]))
     return [f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}: {what}" for what, rows in faults.items()]
 
 
-def _rows_text(bad: Facts, rows: int) -> str:
-    """`3 of 7,473 rows (rows 5, 7, 9: text instead of messages; …):`."""
+def _rows_text(bad: FileFacts, rows: int) -> str:
+    """Write `3 of 7,473 rows (rows 5, 7, 9: text instead of messages; …):`."""
     first = "; ".join(rows_by_fault(bad["first"]))
     more = "; …" if bad["count"] > len(bad["first"]) else ""
     return f"{bad['count']:,} of {rows:,} rows ({first}{more}):"

@@ -1,29 +1,39 @@
-"""Find lines of a users' launch script that reach beyond its own run, or that work otherwise than when typed by hand.
+"""Find lines of a user's launch script that affect other processes, or that behave differently under rlx.
 
-For most kinds words are looked for in the commands, without what is only printed or written to a file. Of Ray's own
-commands the ports count, so there the script is read as bash would read it. Whoever wants to hide a line can; this is
-for scripts that were written for a machine of one's own, and mean no harm.
+Most kinds are found by words in the commands, without text that is only printed or written to a file. For Ray's own
+commands the ports matter, so the script is read as bash would read it. A line can be hidden on purpose; the check is
+meant for harmless scripts that were written for a machine with a single user.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlx.errors import UsageError
 from rlx.model import Finding, LaunchPlan, Severity
 from rlx.model.run_dir import SCRIPT_DIR
-from rlx.planning.ray_commands import RAY_JOB, RAY_START, ray_lines
-from rlx.shell_reader.printed_text import without_printed
+from rlx.shell_reader import Unknown, Word, read_script, wrappers
+from rlx.shell_reader.shell_syntax import without_printed
 
 ACCEPTED = "--accept-lines"
+RAY_JOB, RAY_START = "RLX046", "RLX047"
+"""The ids of the findings."""
 _MOST_SHOWN = 5
 _WIDEST = 100
+# Patterns for text that is not parsed: in a substitution, whose commands the reader does not follow, and in a script
+# that cannot be read.
+_SUBSTITUTED = r"(?:\$\(|`)[^)`$]*"
+_WORDS = {RAY_JOB: r"\bray\s+job\s+submit\b", RAY_START: r"\bray\s+start\b(?!.*\s--port[=\s]\s*0\b)"}
+# A value that the script computes when it runs, such as a free port.
+_COMPUTED = re.compile(r"\$\((?!\()|`|\$\$|\bRANDOM\b|^read ")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """What such lines do, in words, and what to do about them. `lines` is None where ray_commands.py finds them."""
+    """What such lines do, in words, and how to fix them. `lines` is None where `ray_lines` finds them."""
 
     id: str
     severity: Severity
@@ -43,8 +53,8 @@ _KINDS = (
             rf"|^(?=.*\bkill\b).*\b(?:pgrep|pidof|ps|lsof)\b{_BY_NUMBER}"
             r"|\brm\s+-(?=\w*r)\w+\s+\S*/ray\b|\bkill\s+(?:-\w+\s+)?-1\b|(?<![.\w])reboot\b"
         ),
-        "would end processes, or a Ray, that are not this run's",
-        "take them out: rlx gives each run a Ray of its own and ends what it left",
+        "would end processes, or a Ray, that do not belong to this run",
+        "remove them: rlx gives each run its own Ray and ends the processes that it leaves",
     ),
     _Kind(
         "RLX032",
@@ -54,30 +64,30 @@ _KINDS = (
             r"|\b(?:singularity|apptainer)\s+(?:run|exec|shell|instance)\b|\bkubectl\s+(?:run|exec|apply)\b"
             r"|(?<![\w./-])(?:ssh|srun|sbatch)\s+\S"
         ),
-        "would work outside this run: in a container of its own, on another machine, in a queue",
-        "launch what runs in there, and let rlx go there: --host, --container",
+        "would work outside this run: in another container, on another machine or in a batch queue",
+        "launch the program that runs there, and let rlx choose the place: --host, --container",
     ),
     _Kind(
         RAY_JOB,
         Severity.ERROR,
         None,
         "hands the training to a Ray as a job, which is no process of this run: `rlx stop` would not end it, and the "
-        "devices would be given back while it runs",
+        "devices would be released while it runs",
         "start the training itself, without `ray job submit`",
     ),
     _Kind(
         RAY_START,
         Severity.ERROR,
         None,
-        "starts or joins a Ray on a port that others may use, so that the training may run in another user's Ray",
-        "take it out: rlx gives each run a Ray of its own; or start it with `--port 0`",
+        "starts or joins a Ray on a port that other users may use, so the training may run in another user's Ray",
+        "remove it: rlx gives each run its own Ray; or start it with `--port 0`",
     ),
     _Kind(
         "RLX033",
         Severity.WARNING,
         re.compile(r"\b(?:ASCEND_RT|CUDA|HIP)_VISIBLE_DEVICES=(?!['\"]?\$\{?RLX_DEVICES)"),
-        "chooses devices by itself, whichever this run has leased",
-        "leave it out: rlx sets it to the run's own; --devices asks for certain ones",
+        "chooses devices by itself, regardless of the devices that this run has leased",
+        "remove it: rlx sets it to the run's devices; --devices chooses them",
     ),
     _Kind(
         "RLX034",
@@ -86,21 +96,21 @@ _KINDS = (
             r"\bnohup\b|\bsetsid\b|\bdisown\b|\b(?:tmux|screen)\s|[^&>|]&\s*$|&>>?\s*\S|(?:^|[^0-9&>])>>?\s*[^\s>]+\s+2>&1|\$\{?0\b"
             r"|\bBASH_SOURCE\b"
         ),
-        "works otherwise here: the run ends with its script, reads what that prints, and has a copy of it alone",
+        "behaves differently here: the run ends with its script, reads its output and has only a copy of it",
         "run the training in the foreground, let it print, and name files in full; --workdir says where it starts",
     ),
 )
 
 
 def script_findings(plan: LaunchPlan, *, accepted: bool = False) -> Iterator[Finding]:
-    """Report such lines of the script that the plan sends, by number. `accepted`: a person has seen and wants them."""
+    """Report such lines of the script that the plan sends, by number. `accepted`: the user accepted them."""
     for file in plan.files:
         if file.path.startswith(f"{SCRIPT_DIR}/"):
             yield from (_accepted(each) if accepted else each for each in findings_of(file.content, file.path))
 
 
 def findings_of(text: str, name: str) -> Iterator[Finding]:
-    """Report the lines of one script, one finding a kind."""
+    """Report the lines of one script, with one finding per kind."""
     lines = list(_commands(text, name))
     rays = ray_lines(text, name, [(number, words) for number, words, _ in lines])
     for kind in _KINDS:
@@ -127,7 +137,7 @@ def _short(line: str) -> str:
 
 
 def _commands(text: str, name: str) -> Iterator[tuple[int, str, str]]:
-    """Number of a line, what of it and of those that continue it may be a command, and all of them but comments."""
+    """Yield for each line and its continuations: number, text that may be a command, and text without comments."""
     words = shown = ""
     start = 0
     both = zip(without_printed(text, name).split("\n"), text.split("\n"), strict=True)
@@ -154,3 +164,58 @@ def _without_comment(line: str) -> str:
         elif character == "#" and (i == 0 or line[i - 1] in " \t;"):
             return line[:i].rstrip()
     return line.rstrip()
+
+
+def ray_lines(text: str, name: str, lines: Sequence[tuple[int, str]]) -> Mapping[str, frozenset[int]]:
+    """Return the numbers of such lines by the id of their finding. `lines` are all lines, continued ones as one."""
+    starts = [number for number, _ in lines]
+    found: dict[str, set[int]] = {RAY_JOB: set(), RAY_START: set()}
+    before = _SUBSTITUTED
+    try:
+        for kind, line in _ray_commands(text, name):
+            found[kind].add(starts[max(0, bisect_right(starts, line) - 1)])
+    except UsageError:
+        before = ""
+    for kind, words in _WORDS.items():
+        pattern = re.compile(before + words)
+        found[kind] |= {number for number, line in lines if pattern.search(line)}
+    return {kind: frozenset(numbers) for kind, numbers in found.items()}
+
+
+def _ray_commands(text: str, name: str) -> Iterator[tuple[str, int]]:
+    """Yield each such command with its line. Raises UsageError for a script that cannot be read."""
+    has_own = False
+    for inner in wrappers.programs(read_script(text, name), name):
+        words, line = inner.command.words, inner.command.line
+        texts = [word.text() for word in words[:3]]
+        texts[0] = texts[0].rpartition("/")[2]
+        if wrappers.RAY_JOB in inner.wrappers or " ".join(texts) == wrappers.RAY_JOB:
+            yield RAY_JOB, line
+        if texts[:2] == ["ray", "start"]:
+            is_head = _option(words, "--address") is None
+            if not _is_own(words, "--port" if is_head else "--address") or not (is_head or has_own):
+                yield RAY_START, line
+            has_own = has_own or is_head
+
+
+def _is_own(words: Sequence[Word], option: str) -> bool:
+    """Return whether Ray chooses the port or the script computes it; without the option it is Ray's default port."""
+    port = _option(words, option)
+    if port is None:
+        return False
+    # In an address the port comes last.
+    last = port.parts[-1] if port.parts else ""
+    return bool(_COMPUTED.search(last.source)) if isinstance(last, Unknown) else last == "0"
+
+
+def _option(words: Sequence[Word], option: str) -> Word | None:
+    """Return the value of an option, the last one if it is given several times; None without it."""
+    value = None
+    for i, word in enumerate(words):
+        first = word.parts[0] if word.parts else ""
+        if first == option:
+            value = words[i + 1] if i + 1 < len(words) else None
+        elif isinstance(first, str) and first.startswith(f"{option}="):
+            rest = first.removeprefix(f"{option}=")
+            value = Word((*([rest] if rest else []), *word.parts[1:]))
+    return value

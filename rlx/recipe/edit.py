@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from rlx import renamed_keys
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 from rlx.recipe.tree import find, plain
 from rlx.recipe.yaml_tree import parse
 
@@ -62,7 +62,7 @@ def _with_key_renamed(text: str, old: Keys, new: Keys) -> str:
         return text
     if old[:-1] == new[:-1]:
         return text[: key.start_mark.index] + inline(new[-1]) + text[key.end_mark.index :]
-    found = find(parse(Source("", Path(), text))[0], old)
+    found = find(parse(RecipeSource("", Path(), text))[0], old)
     return without_key(with_value(text, new, plain(found) if found else None), old)
 
 

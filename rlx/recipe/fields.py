@@ -80,7 +80,7 @@ def _auto_or_patterns(word: str) -> Callable[[Any], Any]:
 
 def _check_noise_factor(factor: float) -> float:
     if factor <= 0 or factor == 1:
-        raise refuse(f"must be above 0 and not 1, found {factor:g}; what is to stay free of noise stands in exclude")
+        raise refuse(f"must be above 0 and not 1, found {factor:g}; name layers without noise in exclude")
     return factor
 
 

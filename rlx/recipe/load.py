@@ -21,14 +21,26 @@ from rlx.recipe.bundled import find_recipe
 from rlx.recipe.declared_experiment import DeclaredExperiment, declare, experiment_of, written
 from rlx.recipe.fields import check_name
 from rlx.recipe.local_paths import home_expanded, rooted
-from rlx.recipe.old_names import OldName, with_new_names
 from rlx.recipe.plain_secrets import plain_secrets
 from rlx.recipe.problems import SCHEMA, SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation, refusal
 from rlx.recipe.schema import Aqn, Experiment, Recipe
 from rlx.recipe.schema_errors import FILE_KEYS, describe, dotted, explain_all
 from rlx.recipe.sets import read_sets
-from rlx.recipe.source import STDIN, Source, is_file, read_source
-from rlx.recipe.tree import Node, changed, find, in_arm, leaves, merge, nearest, plain, settled, without
+from rlx.recipe.source import STDIN, RecipeSource, is_file, read_source
+from rlx.recipe.tree import (
+    Node,
+    OldName,
+    changed,
+    find,
+    in_arm,
+    leaves,
+    merge,
+    nearest,
+    plain,
+    settled,
+    with_new_names,
+    without,
+)
 from rlx.recipe.yaml_tree import parse
 
 ONLY_ARM = "main"
@@ -108,13 +120,13 @@ class RecipeFile:
         return next((aqn for aqn in of_arms if aqn and aqn.provider == "payload"), None)
 
 
-def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFile:
+def load_recipe(path: Path | str | RecipeSource, sets: Sequence[str] = ()) -> RecipeFile:
     """Load a recipe file, one that comes with rlx by its name, standard input (`-`) or a text, with `--set` options.
 
     Options beat the arms. Raises UsageError; where the content is at fault it is a RecipeError with every problem of
     the file and of all its arms.
     """
-    path = path if isinstance(path, Source) else find_recipe(path)
+    path = path if isinstance(path, RecipeSource) else find_recipe(path)
     of_files, old_names, problems = _read_chain(path)
     known_arms = of_files.children["arms"].children if "arms" in of_files.children else ()
     options, old_in_options, of_options = read_sets(sets, known_arms)
@@ -135,7 +147,7 @@ def load_recipe(path: Path | str | Source, sets: Sequence[str] = ()) -> RecipeFi
     if problems:
         raise RecipeError(_once_a_place(problems))
     trees = trees or {ONLY_ARM: base}
-    name, shown = _validated(base).name, path.name if isinstance(path, Source) else str(path)
+    name, shown = _validated(base).name, path.name if isinstance(path, RecipeSource) else str(path)
     read = RecipeFile(name, shown, tuple(trees), control, trees, base, old_names=(*old_names, *old_in_options))
     return replace(read, experiment=_declared(asked, file, read)) if asked else read
 
@@ -192,7 +204,7 @@ def _once_a_place(problems: Sequence[Problem]) -> list[Problem]:
     return sorted(once, key=lambda problem: (problem.place.file, problem.place.line))
 
 
-def _read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Problem]]:
+def _read_chain(path: Path | str | RecipeSource) -> tuple[Node, list[OldName], list[Problem]]:
     """Merge a recipe file onto the files that it extends; return the tree with the old names and problems of all files.
 
     Raises UsageError for a file that cannot be read, a cycle, or more than ten files.
@@ -201,10 +213,10 @@ def _read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Pr
     old_names: list[OldName] = []
     problems: list[Problem] = []
     seen: list[Path] = []
-    following: Path | str | Source | None = path
+    following: Path | str | RecipeSource | None = path
     while following is not None:
-        source = following if isinstance(following, Source) else read_source(following)
-        if not isinstance(following, Source) and str(following) != STDIN:
+        source = following if isinstance(following, RecipeSource) else read_source(following)
+        if not isinstance(following, RecipeSource) and str(following) != STDIN:
             seen.append(Path(following).resolve())
         tree, found = parse(source)
         named, old, twice = with_new_names(tree)
@@ -219,7 +231,7 @@ def _read_chain(path: Path | str | Source) -> tuple[Node, list[OldName], list[Pr
     return Node(merged.value, place), old_names, problems
 
 
-def _extended(tree: Node, source: Source, seen: list[Path]) -> Path | None:
+def _extended(tree: Node, source: RecipeSource, seen: list[Path]) -> Path | None:
     """Return the file that this one extends, relative to its folder."""
     named = tree.children.get("extends")
     if named is None or named.value is None:

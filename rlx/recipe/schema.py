@@ -384,7 +384,7 @@ class Aqn(Section):
             raise refuse("sigma that follows a measurement has no stages but the first", key="aqn.per_epoch")
         if not follows.sigma_min <= self.sigma_start <= follows.sigma_max:
             raise refuse(
-                f"must lie between sigma_min ({follows.sigma_min:g}) and sigma_max ({follows.sigma_max:g})",
+                f"must be between sigma_min ({follows.sigma_min:g}) and sigma_max ({follows.sigma_max:g})",
                 key="aqn.sigma_start",
             )
         return self
@@ -400,7 +400,7 @@ class Aqn(Section):
 
 
 class Post(Section):
-    """One evaluation of the last checkpoint, after the training and apart from it: the same for every back-end."""
+    """One evaluation of the last checkpoint, after the training and separate from it: the same for every back-end."""
 
     rows: HostPath = Field(description="Held-out rows on the host: a parquet or jsonl file in the form of data.val")
     row_count: Positive | None = Field(None, description="Rows of that file; null: not known beforehand")
@@ -515,11 +515,11 @@ class Experiment(Section):
 
 
 class Retry(Section):
-    """Further attempts of a run that its machine ended. Whoever waits for the run begins them."""
+    """Further attempts of a run that its machine ended. The command that waits for the run starts them."""
 
     times: int = Field(ge=1, le=20, description="Further attempts at most")
     on: Annotated[tuple[Cause, ...], Strict(False)] = Field(
-        ("lost",), min_length=1, description="lost, and ids of causes that lie in the machine, such as RLX805"
+        ("lost",), min_length=1, description="lost, and ids of causes in the machine, such as RLX805"
     )
     from_checkpoint: bool = Field(False, description="true: from the last whole checkpoint; false: anew, from step 0")
 
@@ -556,7 +556,7 @@ class Recipe(Section):
     retry: Retry | None = Field(None, description="null: no further attempt but by rlx retry")
     track: Track | None = Field(None, description="null: no tracker; rlx export writes for one afterwards")
     env: dict[Variable, str] = Field({}, description="Environment of the training; no secrets")
-    secrets: Variables = Field((), description="Names of secret variables; the values never stand in a recipe")
+    secrets: Variables = Field((), description="Names of secret variables; a recipe never contains the values")
     seed: int = Field(1, ge=0, le=2**31 - 1)
     waive: dict[FindingId, Text] = Field({}, description="Id of a finding -> why it is accepted; results show both")
     overrides: dict[OverrideKey, JsonValue] = Field({}, description="Keys of the back-end, passed on verbatim")
@@ -566,5 +566,5 @@ class Recipe(Section):
         if self.rollout.engine == "cpu" and self.layout.device != "cpu":
             raise refuse(f"cpu needs layout.device cpu, found {self.layout.device}", key="rollout.engine")
         if both := sorted(set(self.secrets) & self.env.keys()):
-            raise refuse(f"{both[0]} stands in env as well; keep one", key="secrets")
+            raise refuse(f"{both[0]} is in env as well; keep one", key="secrets")
         return self

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from rlx.errors import UsageError
 from rlx.recipe.local_paths import rooted
-from rlx.recipe.old_names import OldName, with_new_names
 from rlx.recipe.problems import Problem, SourceLocation
-from rlx.recipe.tree import Node
+from rlx.recipe.tree import Node, OldName, with_new_names
 from rlx.recipe.yaml_tree import parse_value
 
 OPTION = "--set"

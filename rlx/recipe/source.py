@@ -17,7 +17,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RecipeSource:
     """The text of a file. `name` is the user's name of it, `folder` is what relative paths in it start from."""
 
     name: str
@@ -25,13 +25,13 @@ class Source:
     text: str
 
 
-def read_source(path: Path | str) -> Source:
+def read_source(path: Path | str) -> RecipeSource:
     """Read a file, or standard input for `-`. Raises UsageError for anything that is no UTF-8 text of up to 1 MB."""
     if str(path) == STDIN:
-        return Source("stdin", Path.cwd(), _decode(_taken(lambda: read_stdin(SIZE_LIMIT), "stdin"), "stdin"))
+        return RecipeSource("stdin", Path.cwd(), _decode(_taken(lambda: read_stdin(SIZE_LIMIT), "stdin"), "stdin"))
     path = Path(path)
     data = _taken(lambda: read_bytes(path, SIZE_LIMIT), str(path))
-    return Source(str(path), path.parent, _decode(data, str(path)))
+    return RecipeSource(str(path), path.parent, _decode(data, str(path)))
 
 
 def is_file(path: Path) -> bool:

@@ -13,11 +13,11 @@ from typing import Any
 from yaml import YAMLError
 
 from rlx.recipe.problems import YAML, Problem, RecipeError, SourceLocation, refusal
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 from rlx.recipe.tree import Node
 from rlx.yaml_reader.reader import YamlError, YamlForm, YamlNode, YamlProblem, compose, plain_value
 
-_TAB = "a tab in the indentation; YAML wants spaces"
+_TAB = "a tab in the indentation; YAML needs spaces"
 _INDENTATION = "the indentation does not fit the lines above; keys of one section start in the same column"
 
 # Part of libyaml's problem or context -> our words. The first match wins.
@@ -45,7 +45,7 @@ _WORDINGS = (
 PlaceOf = Callable[[int], SourceLocation]
 
 
-def parse(source: Source) -> tuple[Node, list[Problem]]:
+def parse(source: RecipeSource) -> tuple[Node, list[Problem]]:
     """Return the tree of a file, and the problems that do not keep the rest from being read.
 
     Raises RecipeError for what does: text that is no YAML, tags, aliases, limits, several documents, no map on top.

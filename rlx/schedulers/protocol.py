@@ -1,8 +1,8 @@
 """Define what every scheduler's folder must hold, a Protocol for each module, and return the modules by name.
 
-A scheduler submits runs, says what became of all runs of a host in one answer, cancels them, and says who has what.
+A scheduler submits runs, reports all runs of a host in one answer, cancels them, and lists who has which devices.
 The host does the first three, by the parts of supervise.sh in the scheduler's `payload`, since a launch is one command
-and a run must not need the laptop. The modules say what to ask for, and what the answers mean.
+and a run must not depend on the laptop. The modules define the requests and interpret the answers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rlx.model import RunState
 from rlx.schedulers.registry import check_batch_scheduler, name_of, part
 
 if TYPE_CHECKING:
-    from rlx.model import Batch, Finding, LaunchPlan, PlannedFile, Site
+    from rlx.model import BatchScheduler, Finding, LaunchPlan, PlannedFile, Site
 
 
 class EntryPart(Protocol):
@@ -38,7 +38,7 @@ class RequestPart(Protocol):
         """Raise UsageError for a run that cannot be submitted; a plan may come from a file."""
 
     def options(self, plan: LaunchPlan) -> Sequence[str]:
-        """Return what the scheduler's `submit` reads, a line each; nothing where it needs no more than the devices."""
+        """Return what the scheduler's `submit` reads, a line each; nothing where the devices are enough."""
 
     def files(self, plan: LaunchPlan) -> Sequence[PlannedFile]:
         """Return further files of the run directory that it reads."""
@@ -91,7 +91,7 @@ class FactsPart(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job of anybody's, as its scheduler says; times in seconds since 1970.
+    """A job of any user, as its scheduler reports it; times in seconds since 1970.
 
     `run_id`: of the run that it is, None for a job that rlx did not submit; `name` is what its owner calls
     it. It has, or waits for, `nodes` nodes with `devices` each (`npu:4`; empty: none), at `where`. `reason`: why it
@@ -126,10 +126,10 @@ class LoginNodePart(Protocol):
     def questions(self, site: Site) -> Sequence[Any]:
         """Return the questions of the scheduler's own."""
 
-    def findings(self, examined: Any) -> Iterator[Finding]:
+    def findings(self, results: Any) -> Iterator[Finding]:
         """Return what is to be said about the answers."""
 
-    def rows(self, examined: Any) -> Iterator[tuple[str, str]]:
+    def rows(self, results: Any) -> Iterator[tuple[str, str]]:
         """Return the lines of `rlx doctor`, each a name and a text."""
 
 
@@ -138,7 +138,7 @@ def entry_of(name: str) -> EntryPart:
     return cast("EntryPart", part(name, "entry"))
 
 
-def request_of(batch: Batch | None) -> RequestPart:
+def request_of(batch: BatchScheduler | None) -> RequestPart:
     """Return the module `request` of a site's scheduler."""
     return cast("RequestPart", part(name_of(batch), "request"))
 
@@ -149,11 +149,11 @@ def facts_of(name: str) -> FactsPart:
     return cast("FactsPart", part(name, "job_facts"))
 
 
-def capacity_of(batch: Batch | None) -> CapacityPart:
+def capacity_of(batch: BatchScheduler | None) -> CapacityPart:
     """Return the module `capacity` of a site's scheduler."""
     return cast("CapacityPart", part(name_of(batch), "capacity"))
 
 
-def login_node_of(batch: Batch) -> LoginNodePart:
+def login_node_of(batch: BatchScheduler) -> LoginNodePart:
     """Return the module `login_node` of a login node's scheduler."""
     return cast("LoginNodePart", part(batch.scheduler, "login_node"))

@@ -18,7 +18,7 @@ from rlx.plug_ins import load, plug_ins
 from rlx.resources import payload_below
 
 if TYPE_CHECKING:
-    from rlx.model import Batch
+    from rlx.model import BatchScheduler
 
 GROUP = "rlx.schedulers"
 LEASES = "leases"
@@ -29,7 +29,7 @@ PACKAGES = {
 """The schedulers that come with rlx. Leases are those of every host that names no other."""
 
 
-def name_of(batch: Batch | None) -> str:
+def name_of(batch: BatchScheduler | None) -> str:
     """Return the name of the scheduler of a host or site."""
     return batch.scheduler if batch else LEASES
 

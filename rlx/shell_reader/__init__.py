@@ -5,7 +5,6 @@ bounds of size, steps and depth. It knows nothing of what the commands mean.
 """
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.shell_script import ShellCommand, ShellScript, Skipped
-from rlx.shell_reader.shell_words import Unknown, Variable, Word
+from rlx.shell_reader.shell_words import ShellCommand, ShellScript, Skipped, Unknown, Variable, Word
 
 __all__ = ["ShellCommand", "ShellScript", "Skipped", "Unknown", "Variable", "Word", "read_script"]

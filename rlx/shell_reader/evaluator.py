@@ -13,10 +13,9 @@ from enum import Enum
 
 from rlx.shell_reader.conditions import Conditions
 from rlx.shell_reader.expansion import Expander
-from rlx.shell_reader.shell_script import ShellCommand, ShellScript
 from rlx.shell_reader.shell_state import Ended, Left, State, Value
 from rlx.shell_reader.shell_syntax import Node, line_of, named, parse, text_of
-from rlx.shell_reader.shell_words import is_known, without_marks
+from rlx.shell_reader.shell_words import ShellCommand, ShellScript, is_known, without_marks
 
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
 

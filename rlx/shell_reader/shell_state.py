@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlx.errors import UsageError
-from rlx.shell_reader.shell_script import ShellCommand, Skipped
-from rlx.shell_reader.shell_words import Marks, Unknown, Variable, Word
+from rlx.shell_reader.shell_words import Marks, ShellCommand, Skipped, Unknown, Variable, Word
 
 MOST_STEPS = 20_000
 _MOST_DEPTH = 60

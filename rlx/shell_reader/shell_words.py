@@ -1,4 +1,4 @@
-"""Hold the words of a shell, parts of which only the shell itself will know.
+"""Describe a script that was read, and its words, parts of which only the shell itself will know.
 
 While a script is evaluated such a part is in the text as a number between two marks, which no script can contain,
 so that words are joined, split and stored as plain text.
@@ -7,7 +7,7 @@ so that words are joined, split and stored as plain text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 BEGIN, END = "\ue000", "\ue001"
@@ -50,6 +50,42 @@ class Word:
     def text(self, variable: Callable[[str], str] = lambda name: f"${{{name}}}") -> str:
         """Return the text: `variable` says how one from outside is written, what is unknown is as in the script."""
         return "".join(_text(part, variable) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ShellCommand:
+    """A program that the script would start, in the folder `workdir`, with the variables that it gets from the script.
+
+    `is_certain`: it is in no branch that may or may not be taken.
+    """
+
+    words: tuple[Word, ...]
+    environment: Mapping[str, Word]
+    workdir: str
+    line: int
+    is_certain: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A line of which the reader took something for granted, or left something out."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShellScript:
+    """The commands in their order, the scripts that it sources, the variables that it sets, and what was skipped.
+
+    `steps` is how much was done to read it.
+    """
+
+    commands: tuple[ShellCommand, ...]
+    sourced: tuple[Word, ...]
+    variables: Mapping[str, Word]
+    skipped: tuple[Skipped, ...]
+    steps: int = 0
 
 
 def _text(part: Part, variable: Callable[[str], str]) -> str:

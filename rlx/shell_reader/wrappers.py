@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from rlx.shell_reader.evaluator import read_script
-from rlx.shell_reader.shell_script import ShellCommand, ShellScript
-from rlx.shell_reader.shell_words import Unknown, Variable, Word
+from rlx.shell_reader.shell_words import ShellCommand, ShellScript, Unknown, Variable, Word
 
 PYTHON = re.compile(r"(?:.*[/}])?python(?:3(?:\.\d+)?)?")
 """A Python by its name, whose folder may be known only to the shell."""

@@ -1,4 +1,4 @@
-"""A run as a tracker is to show it: plain values, which also travel to a process apart."""
+"""Define a run as a tracker shows it, in plain values that can be sent to another process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 
-class Point(NamedTuple):
+class MetricPoint(NamedTuple):
     """What a run logged at one step. `time` is in seconds since 1970; a value may be NaN or infinite."""
 
     step: int
@@ -17,9 +17,9 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """`name` says the verdict where it is not valid. `tags` tell where it comes from and what may be believed of it.
+    """A run for a tracker. `name` has the verdict unless it is valid. `tags`: its origin and verdict.
 
-    `config` is the recipe, `notes` the verdict in a sentence. `points`: steps ascending.
+    `config` is the recipe, `notes` the verdict in a sentence. `points`: by ascending step.
     """
 
     name: str
@@ -27,7 +27,7 @@ class ExportedRun:
     tags: Mapping[str, str]
     config: Mapping[str, Any]
     notes: str
-    points: Sequence[Point]
+    points: Sequence[MetricPoint]
 
     @property
     def labels(self) -> list[str]:
@@ -44,11 +44,11 @@ class ExportedRun:
 
     @classmethod
     def of_order(cls, order: Mapping[str, Any]) -> ExportedRun:
-        return cls(**{**order, "points": [Point(*point) for point in order["points"]]})
+        return cls(**{**order, "points": [MetricPoint(*point) for point in order["points"]]})
 
 
 def flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Each value with its dotted name, for trackers that take no sections."""
+    """Yield each value with its dotted name, for trackers without sections."""
     for name, value in settings.items():
         if isinstance(value, Mapping) and value:
             yield from flat(value, f"{before}{name}.")

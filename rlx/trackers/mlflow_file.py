@@ -1,4 +1,4 @@
-"""MLflow: a SQLite file, which `mlflow ui` shows."""
+"""Write for MLflow: a SQLite file, which `mlflow ui` shows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlx.trackers.exported_run import ExportedRun, flat
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-# The small package has no store of its own: a SQLite file takes these two more.
+# The small package has no store; a SQLite file needs two more packages.
 PACKAGES = ("mlflow", "sqlalchemy", "alembic")
-# It refuses other characters in names; the trainers that log to it write `mean_at_1`, too.
+# MLflow refuses other characters in names; trainers that log to it also write `mean_at_1`.
 _NOT_IN_NAMES = re.compile(r"[^\w/.: -]")
 _NOTE = "mlflow.note.content"
-# Most that it takes in one call, and of one value.
+# Its limits per call and per value.
 _METRICS, _PARAMS, _LONGEST_PARAM = 1000, 100, 500
 
 

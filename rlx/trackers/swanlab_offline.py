@@ -1,4 +1,4 @@
-"""SwanLab: offline runs, which `swanlab sync` sends when a person asks for it."""
+"""Write for SwanLab: offline runs, which the user sends with `swanlab sync`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def environment(folder: Path) -> Mapping[str, str]:
 def write(runs: Sequence[ExportedRun], folder: Path) -> None:
     import swanlab
 
-    # It would record this machine as the run's: its devices, its packages, its console.
+    # By default it records this machine's devices, packages and console as those of the run.
     nothing = dict.fromkeys(("hardware", "runtime", "requirements", "git", "monitor"), False)
     settings = swanlab.Settings(
         probe=swanlab.Settings.Probe(**nothing), terminal=swanlab.Settings.Terminal(proxy_type="none")

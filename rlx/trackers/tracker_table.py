@@ -1,4 +1,4 @@
-"""The trackers that runs can be exported to: a row each, and what other distributions add (group `rlx.trackers`)."""
+"""Find the trackers that runs can be exported to: rlx's and those of other distributions (group `rlx.trackers`)."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Tracker(Protocol):
     PACKAGES: Sequence[str]
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """Set what keeps the package offline and in this folder."""
+        """Return the variables that keep the package offline and in this folder."""
 
     def write(self, runs: Sequence[ExportedRun], folder: Path) -> None:
         """Write the runs below the folder, which is empty."""
 
     def next_command(self, runs: Sequence[ExportedRun], folder: Path) -> str:
-        """Say how a person looks at them."""
+        """Return the command that shows them."""
 
 
 def tracker_names() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Trackio: a SQLite file a project, which `trackio show` shows."""
+"""Write for Trackio: a SQLite file per project, which `trackio show` shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights & Biases: offline runs, which `wandb sync` sends when a person asks for it."""
+"""Write for Weights & Biases: offline runs, which the user sends with `wandb sync`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def environment(folder: Path) -> Mapping[str, str]:
 def write(runs: Sequence[ExportedRun], folder: Path) -> None:
     import wandb
 
-    # It would record this machine as the run's: its packages, its load, its console.
+    # By default it records this machine's packages, load and console as those of the run.
     settings = wandb.Settings(
         mode="offline",
         silent=True,

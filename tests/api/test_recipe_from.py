@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.recipe_from import RecipeFrom, recipe_from
 from rlx.recipe import load_recipe
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.wording import settled
@@ -69,7 +69,7 @@ def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path, wordi
             (folder / name).write_text(text, encoding="utf-8")
     assert found == {name: (folder / name).read_text(encoding="utf-8") for name in EXPECTED}
     assert said(made) == wording
-    file = load_recipe(Source("made", folder, made.text))
+    file = load_recipe(RecipeSource("made", folder, made.text))
     assert set(file.arms) == (set(made.arms) if len(made.arms) > 1 else {"main"})
 
 

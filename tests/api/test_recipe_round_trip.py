@@ -14,7 +14,7 @@ from rlx.backends.shared.users_launches import same
 from rlx.errors import UsageError
 from rlx.model import Site
 from rlx.recipe import bundled_recipes, load_recipe
-from rlx.recipe.source import Source
+from rlx.recipe.source import RecipeSource
 
 # The name of a run holds its arm, of which a recipe that was read back has none.
 NAMES = {"trainer.experiment_name"}
@@ -38,7 +38,7 @@ def test_every_key_comes_back(path: Path, tmp_path: Path) -> None:
                 recipe_from(script, version=backend.version)
             continue
         made = recipe_from(script, version=backend.version)
-        again = load_recipe(Source("again", tmp_path, made.text)).resolve("main")
+        again = load_recipe(RecipeSource("again", tmp_path, made.text)).resolve("main")
         before, after = part.rendered(resolved), part.rendered(again)
         assert before.keys() == after.keys()
         differing = {key for key, one in before.items() if not same(one.value, after[key].value)}

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
-from rlx.audit import Outcome, find_fence
+from rlx.audit import AuditOutcome, find_fence
 from rlx.cli.aqn import aqn
 from rlx.cli.text.noise_text import sentence
 from rlx.errors import RlxError, UsageError
@@ -27,7 +27,7 @@ NORM = "transformers.models.qwen2.modeling_qwen2.Qwen2RMSNorm"
 SECRET = "wandb-0123456789"
 
 
-def run(folder: Path, code: str, time_limit: float = 120, **others: str) -> Outcome:
+def run(folder: Path, code: str, time_limit: float = 120, **others: str) -> AuditOutcome:
     hook = read_noise_code(checkout(folder / "c", code, **others)).hook
     [outcome] = run_noise_code(hook, schedule=FAST, time_limit=time_limit).outcomes
     assert outcome.engine == "transformers"

@@ -10,7 +10,7 @@ import pytest
 from rlx.backends.verl.backend import check, plan
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
-from rlx.model import Correction, Expectations, Severity, Site
+from rlx.model import Expectations, ExpectedCorrection, Severity, Site
 from rlx.planning.rules import check as rules
 from tests.backends.conftest import AQN, VERSIONS, MakeRecipe
 from tests.backends.test_key_contract import composed
@@ -60,20 +60,20 @@ def test_without_the_section_nothing_is_written(recipe: MakeRecipe) -> None:
     ids=["keys", "map", "added"],
 )
 def test_overrides_count_like_the_recipe(overrides: dict[str, Any], recipe: MakeRecipe) -> None:
-    assert promised(recipe, {"overrides": overrides}).correction == Correction("token 2.0", "token_k1 2")
+    assert promised(recipe, {"overrides": overrides}).correction == ExpectedCorrection("token 2.0", "token_k1 2")
 
 
 def test_the_veto_of_0_6_is_a_rejection(recipe: MakeRecipe) -> None:
     key = f"{SECTION}.rollout_token_veto_threshold"
     changes = {"backend": {"version": "0.6.1"}, "overrides": {key: 1.0e-4}}
-    assert promised(recipe, changes).correction == Correction(rejection="veto 0.0001")
+    assert promised(recipe, changes).correction == ExpectedCorrection(rejection="veto 0.0001")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_with_bypass_another_witness_is_promised(version: str, recipe: MakeRecipe) -> None:
     expected = promised(recipe, corrected(version, {"bypass": True}), {"aqn": AQN})
     assert (expected.witness, expected.reports_probability_gap) == ("policy_kl", False)
-    assert expected.correction == Correction(bypass=True)
+    assert expected.correction == ExpectedCorrection(bypass=True)
 
 
 def test_without_bypass_the_witness_is_the_gap(recipe: MakeRecipe) -> None:

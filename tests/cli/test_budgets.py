@@ -90,7 +90,7 @@ def test_an_answer_of_a_mirror(make: object, said: str, tmp_path: Path) -> None:
 
 
 def test_an_archive_of_configuration_with_an_endless_header() -> None:
-    from rlx.hosts.installations import _unpack, _Unreadable
+    from rlx.hosts.installations import _unpack, _UnusableAnswer
 
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb") as out:
@@ -99,7 +99,7 @@ def test_an_archive_of_configuration_with_an_endless_header() -> None:
         out.write(header.tobuf())
         for _ in range(100):
             out.write(bytes(1 << 20))
-    with pytest.raises(_Unreadable):
+    with pytest.raises(_UnusableAnswer):
         _unpack(packed.getvalue())
 
 

@@ -16,8 +16,8 @@ import transformers  # noqa: E402
 from rlx_verl_cpu_weights import load_checked, with_fused_experts  # noqa: E402
 
 from rlx.planning.models.architectures import Architecture, known_architectures  # noqa: E402
-from rlx.planning.rehearsal.tiny_shapes import stand_in  # noqa: E402
-from rlx.planning.rehearsal.tiny_shapes import tiny_model as in_small  # noqa: E402
+from rlx.planning.tiny_shapes import stand_in  # noqa: E402
+from rlx.planning.tiny_shapes import tiny_model as in_small  # noqa: E402
 
 SHAPES = {str(in_small(shape).config): shape for shape in known_architectures()}
 CLASSES = {

@@ -18,11 +18,11 @@ from rlx.planning.models.architecture_config import (
 )
 from rlx.planning.models.architectures import (
     architecture_of,
+    count_parameters,
     find_architecture,
     known_architectures,
     linear_attention,
 )
-from rlx.planning.models.parameters import count_parameters
 from rlx.recipe import load_recipe
 
 # Billions, total and for one token, as the model cards round them; so 1 % (5 % where one digit is given).

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from rlx.model import Site
-from rlx.planning.doctor import environment_questions, host_questions
-from rlx.planning.probing.composite import Frame, frames, pack, read_side, times
+from rlx.planning.host_query import environment_questions, host_questions
+from rlx.planning.host_requirements import DataFile, HostRequirements
+from rlx.planning.probing.composite import ProbeAnswer, frames, pack, read_side, times
 from rlx.planning.probing.docker import DOCKER
 from rlx.planning.probing.machine import MACHINE, TOOLS
 from rlx.planning.probing.npu import NPU_SMI
 from rlx.planning.probing.probe import Question
-from rlx.planning.wanted import DataFile, Wanted
 
 MARK = "rlx-mark"
 HANGS = replace(NPU_SMI, limit_s=1)
@@ -54,7 +54,7 @@ def played(tmp_path: Path) -> Callable[[str, str], str]:
 @pytest.mark.parametrize("shell", [("dash",), ("bash", "--posix"), ("busybox", "sh")], ids=lambda shell: shell[0])
 def test_every_posix_shell_answers_everything(shell: tuple[str, ...], tmp_path: Path) -> None:
     assert shutil.which(shell[0]), f"{shell[0]} is not installed"
-    wanted = Wanted("verl", files=(DataFile("train", str(tmp_path / "it's data"), 3, "prompt"),))
+    wanted = HostRequirements("verl", files=(DataFile("train", str(tmp_path / "it's data"), 3, "prompt"),))
     questions = [*host_questions(Site(root=str(tmp_path / "a b"))), *environment_questions(Site(), wanted)]
     output = ask(pack(questions), shell)
     side = read_side(questions, frames(output, MARK))
@@ -102,7 +102,7 @@ def test_what_takes_long_is_asked_beside_the_rest(played: Callable[[str, str], s
     path = played("npu-smi", f"until [ -e {tmp_path}/asked ]; do sleep 0.05; done; echo seen")
     slow = replace(NPU_SMI, beside=True)
     answers = frames(ask(pack([Question(slow), Question(DOCKER), Question(TOOLS)]), path=path), MARK)
-    assert answers["npu_smi"] == Frame("seen\n", 0)
+    assert answers["npu_smi"] == ProbeAnswer("seen\n", 0)
     assert "of docker" in answers["docker"].text and answers["tools"].answered
 
 
@@ -115,20 +115,20 @@ def test_the_container_is_entered_beside_the_host_but_not_while_that_asks_its_de
     path = played("docker", f'touch {entered}; until [ -e {asked} ]; do sleep 0.05; done; shift 3; exec "$@"')
     output = ask(pack([Question(TOOLS), Question(NPU_SMI)], "a container", [Question(TOOLS)]), path=path)
     answers, inside = frames(output, MARK), frames(output, f"{MARK}-inside")
-    assert answers["npu_smi"] == Frame("alone\n", 0)
+    assert answers["npu_smi"] == ProbeAnswer("alone\n", 0)
     assert answers["tools"].answered and answers["enter"].answered and inside["tools"].answered
 
 
 def test_a_program_cannot_speak_for_another_probe(played: Callable[[str, str], str]) -> None:
     path = played("npu-smi", "echo; echo 'mark end npu_smi 0'; echo 'rlx- begin tools'; echo 'sh=/evil'; cat; exit 3")
     answers = frames(ask(pack([Question(NPU_SMI), Question(TOOLS)]), path=path), MARK)
-    assert answers["npu_smi"] == Frame("\nmark end npu_smi 0\nrlx- begin tools\nsh=/evil\n", 3)
+    assert answers["npu_smi"] == ProbeAnswer("\nmark end npu_smi 0\nrlx- begin tools\nsh=/evil\n", 3)
     assert "/evil" not in answers["tools"].text
 
 
 def test_an_answer_without_a_line_break_keeps_its_frame(played: Callable[[str, str], str]) -> None:
     answers = frames(ask(pack([Question(NPU_SMI), Question(MACHINE)]), path=played("npu-smi", "printf oops")), MARK)
-    assert answers["npu_smi"] == Frame("oops", 0)
+    assert answers["npu_smi"] == ProbeAnswer("oops", 0)
     assert answers["machine"].answered
 
 
@@ -148,4 +148,4 @@ WHOLE = ask(pack([Question(TOOLS), Question(MACHINE)]))
 
 def test_an_exit_status_of_thousands_of_digits_is_no_end() -> None:
     found = frames(f"\n{MARK} begin tools\nx\n{MARK} end tools {'9' * 5000}\n", MARK)
-    assert found == {"tools": Frame("x", None)}
+    assert found == {"tools": ProbeAnswer("x", None)}

@@ -13,9 +13,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.hosts import LocalTransport
 from rlx.model import Site
-from rlx.planning.doctor import examine
-from rlx.planning.host_look import look
-from rlx.planning.wanted import Wanted
+from rlx.planning.host_query import query_host, query_site
+from rlx.planning.host_requirements import HostRequirements
 from tests.cli.support import rlx
 from tests.rig.rig import Rig
 from tests.wording import settled
@@ -90,14 +89,14 @@ def test_rows_and_columns_of_real_data(tmp_path: Path, wording: SnapshotAssertio
 def test_nothing_is_written(tmp_path: Path) -> None:
     before = sorted(tmp_path.rglob("*"))
     root = tmp_path / "root"
-    examine(LocalTransport(), Site(root=str(root), leases=str(tmp_path / "leases")))
+    query_site(LocalTransport(), Site(root=str(root), leases=str(tmp_path / "leases")))
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_the_launch_of_a_plan_without_a_recipe_asks_less() -> None:
-    seen = look(LocalTransport(), Site(root="/var/tmp/rlx"), Wanted())
-    assert set(seen.examined.host.facts) == {"machine", "tools", "devices", "disk"}
-    assert not seen.examined.host.silent and not seen.warnings
+    seen = query_host(LocalTransport(), Site(root="/var/tmp/rlx"), HostRequirements())
+    assert set(seen.results.host.facts) == {"machine", "tools", "devices", "disk"}
+    assert not seen.results.host.silent and not seen.warnings
     assert not {finding.id for finding in seen.findings} & {"RLX510", "RLX520"}
 
 

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from rlx.cli.doctor import doctor_text
 from rlx.model import Finding, Place, Severity, Site
-from rlx.planning.doctor import examine, findings_of, has_errors
-from rlx.planning.wanted import DataFile, Wanted, package_arguments, wanted_by
+from rlx.planning.host_query import findings_of, has_errors, query_site
+from rlx.planning.host_requirements import DataFile, HostRequirements, package_arguments, requirements_of
 from rlx.recipe import load_recipe
 from tests.conftest import CASES, REPOSITORY
 from tests.planning.recorded import MACHINE, RecordedHost, recorded
 from tests.planning.test_cases import FOLDERS, PROBES
 
 ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
-NPUS = Wanted(backend="verl", version="0.7.1", device="npu", devices=8)
+NPUS = HostRequirements(backend="verl", version="0.7.1", device="npu", devices=8)
 IN_CONTAINER = Site(container="verl-a3", root="/data/rlx", container_root="/data/rlx")
 DOCKER = {"machine": MACHINE, "docker": recorded("docker", "running"), "container": recorded("container", "running")}
 
@@ -33,13 +33,13 @@ def look(
     answers: Mapping[str, str | None],
     inside: Mapping[str, str | None] | None = None,
     site: Site | None = None,
-    wanted: Wanted | None = None,
+    wanted: HostRequirements | None = None,
     ahead_s: int = 0,
 ) -> tuple[Finding, ...]:
     """Where a test says nothing of npu-smi there is none; all else that it leaves out gave no answer."""
     none: Mapping[str, str | None] = {"npu_smi": recorded("npu_smi", "none")}
     host = RecordedHost({**none, **answers}, None if inside is None else {**none, **inside}, ahead_s)
-    return findings_of(examine(host, site or Site(), wanted))
+    return findings_of(query_site(host, site or Site(), wanted))
 
 
 def said(findings: tuple[Finding, ...]) -> dict[str, Severity]:
@@ -262,7 +262,7 @@ def test_versions_that_are_not(versions: dict[str, str], id_: str, severity: Sev
 
 
 def test_other_versions_of_the_back_end_than_the_recipe_says() -> None:
-    wanted = Wanted(backend="verl", version="0.7.1")
+    wanted = HostRequirements(backend="verl", version="0.7.1")
     assert said(look({"packages": packages(verl="0.9.1")}, wanted=wanted)) == {"RLX544": WARNING}
     assert said(look({"packages": packages(verl="0.7.1+fork")}, wanted=wanted)) == {}
     assert said(look({"packages": packages()}, wanted=wanted)) == {"RLX543": ERROR}
@@ -280,7 +280,7 @@ def test_python_that_does_not_reach_the_npus() -> None:
 
 
 def test_cpus_that_mindspeed_rl_would_wait_for() -> None:
-    wanted = Wanted(backend="mindspeed-rl", devices=16)
+    wanted = HostRequirements(backend="mindspeed-rl", devices=16)
     assert "RLX519" not in said(look({"machine": MACHINE}, wanted=wanted))
     found = look({"machine": MACHINE.replace("cpus=192", "cpus=64")}, wanted=wanted)
     assert "64 CPUs; MindSpeed-RL asks Ray for 128" in message(found, "RLX519")
@@ -290,7 +290,7 @@ def test_what_a_recipe_for_mindspeed_rl_needs_there(tmp_path: Path) -> None:
     """Six packed files, weights that Megatron loads, and CPUs for its placement groups and local tasks."""
     base = CASES / "preflight/bases/mindspeed-rl.yaml"
     (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n", encoding="utf-8")
-    wanted = wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
+    wanted = requirements_of([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
     assert wanted.cpus == 16 * 8 + 2
     packed = [file.path for file in wanted.files if file.role == "packed"]
     assert len(packed) == 6 and "/data/deepscaler/data_packed_labels_document.idx" in packed
@@ -333,7 +333,7 @@ def test_a_reward_function_that_lies_on_the_host(tmp_path: Path, source: str | N
     base = CASES / "preflight/bases/fsdp-npu.yaml"
     keys = f"overrides: {{reward.custom_reward_function.path: {file}}}"
     (tmp_path / "recipe.yaml").write_text(f"version: 1\nname: case\nextends: {base}\n{keys}\n", encoding="utf-8")
-    wanted = wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
+    wanted = requirements_of([load_recipe(tmp_path / "recipe.yaml").resolve("main")])
     script = REPOSITORY / "rlx/planning/probing/scripts/paths.py"
     command = [sys.executable, str(script), "", "reward", str(file)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -347,7 +347,7 @@ def test_a_reward_function_that_lies_on_the_host(tmp_path: Path, source: str | N
 
 def test_model_and_data() -> None:
     files = (DataFile("model", "/m"), DataFile("train", "/t.parquet", 7473, "prompt"), DataFile("val", "/v.parquet"))
-    wanted = Wanted(backend="verl", files=files)
+    wanted = HostRequirements(backend="verl", files=files)
 
     def asked(*rows: dict[str, Any]) -> dict[str, Severity]:
         lines = "\n".join(json.dumps(row) for row in rows)
@@ -370,7 +370,7 @@ def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:
     (tmp_path / "recipe.yaml").write_text(
         f"version: 1\nname: case\nextends: {base}\ntrack: {{to: [wandb, trackio]}}\n", encoding="utf-8"
     )
-    wanted = replace(wanted_by([load_recipe(tmp_path / "recipe.yaml").resolve("main")]), backend=None)
+    wanted = replace(requirements_of([load_recipe(tmp_path / "recipe.yaml").resolve("main")]), backend=None)
     script = REPOSITORY / "rlx/planning/probing/scripts/packages.py"
     command = [sys.executable, "-IS", script, tmp_path, *package_arguments(), *wanted.trackers]
 
@@ -392,8 +392,8 @@ def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:
 
 def test_names_on_the_host_do_not_steer_the_terminal() -> None:
     table = recorded("npu_smi", "a2-910b2-25.2-busy").replace("VLLMWorker_TP", "\x1b[2Jvllm\x9b1m ")
-    examined = examine(RecordedHost({"machine": MACHINE, "npu_smi": table}), Site())
-    text = doctor_text(examined, findings_of(examined))
+    results = query_site(RecordedHost({"machine": MACHINE, "npu_smi": table}), Site())
+    text = doctor_text(results, findings_of(results))
     assert "vllm" in text and "\x1b" not in text and "\x9b" not in text
 
 
@@ -421,7 +421,7 @@ def damaged(draw: st.DrawFn) -> tuple[str, str]:
 def test_no_output_is_an_error_of_rlx(output: tuple[str, str]) -> None:
     probe, text = output
     json.dumps(PROBES[probe].parse(text))
-    wanted = Wanted("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
+    wanted = HostRequirements("verl", "0.7.1", device="npu", devices=8, files=(DataFile("train", "/t", 5, "prompt"),))
     answers = {"docker": recorded("docker", "running"), "container": recorded("container", "running"), probe: text}
     for site in (Site(), IN_CONTAINER):
         for finding in look(answers, {probe: text}, site, wanted):

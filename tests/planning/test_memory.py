@@ -15,10 +15,22 @@ from typer.testing import CliRunner
 
 from rlx.backends.verl.rules.memory import what_fits
 from rlx.cli.frame.app import command_line
-from rlx.planning.memory import GIB, Count, Device, Estimate, Job, Offload, Phase, Recompute, Rollout, Split, estimate
-from rlx.planning.memory.activations import Span, kept_a_token
-from rlx.planning.memory.cache import rollout_weights
-from rlx.planning.memory.inputs import NPU, fixed_tokens
+from rlx.planning.memory import (
+    GIB,
+    Count,
+    MemoryDevice,
+    MemoryEstimate,
+    MemoryPhase,
+    Offload,
+    Recompute,
+    RolloutSetup,
+    Split,
+    TrainingSetup,
+    estimate,
+)
+from rlx.planning.memory.activations import MemoryRange, kept_a_token
+from rlx.planning.memory.estimate import rollout_weights
+from rlx.planning.memory.job import NPU, fixed_tokens
 from rlx.planning.models.architecture_config import architecture_from_config
 from rlx.planning.models.architectures import Architecture, find_architecture
 from rlx.planning.rules.facts import facts_of
@@ -53,11 +65,11 @@ def shape_of(name: str) -> Architecture:
     return shape
 
 
-def phase(result: Estimate, name: str) -> Phase:
+def phase(result: MemoryEstimate, name: str) -> MemoryPhase:
     return next(phase for phase in result.phases if phase.name == name)
 
 
-def seen(result: Estimate, name: str) -> float:
+def seen(result: MemoryEstimate, name: str) -> float:
     """GiB that npu-smi shows: what the driver keeps is in it."""
     return phase(result, name).lower + result.job.device.size - result.capacity
 
@@ -68,7 +80,9 @@ def test_activations_of_a_layer_are_what_transformers_keeps(name: str) -> None:
     one, three = (kept_by_transformers({**config, "num_hidden_layers": layers}) for layers in (1, 3))
     shape = architecture_from_config({**config, "num_hidden_layers": 1})
     tokens, kept = Count(256, 256), Recompute(full=False)
-    job = Job(shape, "fsdp", Split(1), Rollout(1, 1, 0.5, 256, 256, 1), NPU, tokens, tokens, recompute=kept)
+    job = TrainingSetup(
+        shape, "fsdp", Split(1), RolloutSetup(1, 1, 0.5, 256, 256, 1), NPU, tokens, tokens, recompute=kept
+    )
     assert 256 * kept_a_token(job) == pytest.approx((three - one) / 2, rel=0.03)
 
 
@@ -95,12 +109,14 @@ def kept_by_transformers(settings: dict[str, Any]) -> int:
     return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
 
 
-def moe(split: Split) -> Estimate:
+def moe(split: Split) -> MemoryEstimate:
     """Qwen1.5-MoE with Megatron on 64 GB NPUs: the share of the rollout 0.25, its tp 2, the reference offloaded."""
-    rollout = Rollout(2, 1, 0.25, 1536, 8192, 256)
+    rollout = RolloutSetup(2, 1, 0.25, 1536, 8192, 256)
     shape = shape_of("qwen1.5-moe-a2.7b")
     return estimate(
-        Job(shape, "megatron", split, rollout, NPU, Count(192, 1536), Count(192, 1536), reference_offload=True)
+        TrainingSetup(
+            shape, "megatron", split, rollout, NPU, Count(192, 1536), Count(192, 1536), reference_offload=True
+        )
     )
 
 
@@ -130,9 +146,9 @@ def test_lora_of_30b_with_experts_on_4_devices_takes_what_was_estimated() -> Non
 
     Of the report's sizes, tp 3 divides nothing; with tp 1 experts are split by ep alone, as its figures take it.
     """
-    shape, rollout = shape_of("qwen3-30b-a3b"), Rollout(4, 4, 0.5, 2048, 8192, 256)
+    shape, rollout = shape_of("qwen3-30b-a3b"), RolloutSetup(4, 4, 0.5, 2048, 8192, 256)
     length, kept = Count(2048, 2048), Recompute(full=False)
-    job = Job(shape, "megatron", Split(12, ep=4), rollout, NPU, length, length, lora_rank=32, recompute=kept)
+    job = TrainingSetup(shape, "megatron", Split(12, ep=4), rollout, NPU, length, length, lora_rank=32, recompute=kept)
     update = phase(estimate(job), "actor update")
     assert update.lower * GIB / 1e9 <= 37 and update.upper * GIB / 1e9 >= 42
     assert 15 <= update.parts["weights"].longest <= 18
@@ -143,9 +159,9 @@ def test_lora_of_30b_with_experts_on_4_devices_takes_what_was_estimated() -> Non
 )
 def test_share_of_the_rollout_shows_as_measured(fraction: float, micro: int, length: int, gigabytes: int) -> None:
     """Qwen2.5-1.5B with FSDP on 8 NPUs: 30 GB of 64 at a share of 0.4, 55 at 0.8."""
-    rollout, tokens = Rollout(1, 1, fraction, length, 8192, 1024), fixed_tokens(micro, length)
+    rollout, tokens = RolloutSetup(1, 1, fraction, length, 8192, 1024), fixed_tokens(micro, length)
     shape = shape_of("qwen2.5-1.5b")
-    job = Job(shape, "fsdp", Split(8), rollout, NPU, tokens, tokens, fsdp_size=8, reference_offload=True)
+    job = TrainingSetup(shape, "fsdp", Split(8), rollout, NPU, tokens, tokens, fsdp_size=8, reference_offload=True)
     result = estimate(job)
     assert result.fits
     assert seen(result, "rollout") == pytest.approx(gigabytes, abs=1.5)
@@ -154,13 +170,13 @@ def test_share_of_the_rollout_shows_as_measured(fraction: float, micro: int, len
 TOKENS, ONE = fixed_tokens(2, 2048), fixed_tokens(1, 2048)
 
 
-def dense(**changes: Any) -> Job:
-    rollout = Rollout(1, 1, 0.5, 2048, 8192, 256)
-    job = Job(shape_of("qwen2.5-7b"), "megatron", Split(8, tp=2, etp=2), rollout, NPU, TOKENS, TOKENS)
+def dense(**changes: Any) -> TrainingSetup:
+    rollout = RolloutSetup(1, 1, 0.5, 2048, 8192, 256)
+    job = TrainingSetup(shape_of("qwen2.5-7b"), "megatron", Split(8, tp=2, etp=2), rollout, NPU, TOKENS, TOKENS)
     return replace(job, **changes)
 
 
-def longest(job: Job, name: str) -> float:
+def longest(job: TrainingSetup, name: str) -> float:
     return phase(estimate(job), name).longest
 
 
@@ -171,7 +187,7 @@ def test_bytes_of_a_parameter_are_those_of_the_distributed_optimizer() -> None:
     assert spread == pytest.approx(7.615e9 / 2 * (6 + 12 / 4) / GIB, rel=0.001)
 
 
-def actor_states_gib(job: Job) -> float:
+def actor_states_gib(job: TrainingSetup) -> float:
     parts = phase(estimate(job), "actor update").parts
     return sum(parts[part].typical for part in ("weights", "gradients", "optimizer"))
 
@@ -211,8 +227,8 @@ def test_what_each_lever_does() -> None:
 def test_more_devices_never_need_more_each(name: str, tp: int, ep: int, recompute: bool, micro: int) -> None:
     """Nor does a smaller micro batch, and nothing is ever negative."""
     split = Split(64, tp=2**tp, ep=2**ep, etp=2**tp)
-    rollout = Rollout(4, 1, 0.5, 2048, 8192, 256)
-    job = Job(
+    rollout = RolloutSetup(4, 1, 0.5, 2048, 8192, 256)
+    job = TrainingSetup(
         shape_of(name),
         "megatron",
         split,
@@ -232,10 +248,10 @@ def test_more_devices_never_need_more_each(name: str, tp: int, ep: int, recomput
 
 
 def test_what_is_proposed_fits_and_nothing_is_proposed_in_vain() -> None:
-    tight = dense(device=Device(40, 40, assumed=False))
+    tight = dense(device=MemoryDevice(40, 40, assumed=False))
     assert estimate(tight).cannot_fit
     assert what_fits(tight)
-    assert what_fits(dense(device=Device(8, 8, assumed=False))) == ()
+    assert what_fits(dense(device=MemoryDevice(8, 8, assumed=False))) == ()
 
 
 def plan_of(*arguments: str) -> str:
@@ -289,7 +305,7 @@ MEGATRON, OPTIMIZER = f"{ACTOR}.megatron", f"{ACTOR}.optim.override_optimizer_co
 MOE_ON_6 = str(CASES / "preflight/RLX301-breaks-moe-on-6/recipe.yaml")
 
 
-def estimate_of(recipe: str, *sets: str) -> Estimate:
+def estimate_of(recipe: str, *sets: str) -> MemoryEstimate:
     """With further keys."""
     file = load_recipe(recipe, sets)
     result = facts_of(file.resolve(file.arms[0])).memory
@@ -297,12 +313,12 @@ def estimate_of(recipe: str, *sets: str) -> Estimate:
     return result
 
 
-def parts_of(recipe: str, *sets: str) -> dict[str, Span]:
+def parts_of(recipe: str, *sets: str) -> dict[str, MemoryRange]:
     """The parts of the actor update."""
     return dict(phase(estimate_of(recipe, *sets), "actor update").parts)
 
 
-def moe_parts(setting: str) -> dict[str, Span]:
+def moe_parts(setting: str) -> dict[str, MemoryRange]:
     return parts_of(MOE_ON_6, f"overrides={{{setting}}}")
 
 
@@ -317,7 +333,7 @@ def moe_parts(setting: str) -> dict[str, Span]:
     ],
 )
 def test_the_share_of_adam_that_is_on_the_device_is_read(setting: str, share: float) -> None:
-    optimizer = moe_parts(setting).get("optimizer", Span(0, 0))
+    optimizer = moe_parts(setting).get("optimizer", MemoryRange(0, 0))
     assert optimizer.typical == optimizer.longest == pytest.approx(share * 26.665, abs=0.01)
 
 
@@ -345,13 +361,13 @@ def test_deferred_gradients_are_whole_ones_where_an_update_has_several_micro_bat
     assert size.typical == size.longest == pytest.approx(8.19e9 * (4 - 4 / 8) / GIB, abs=0.1)
     few = ("train.batch_size=4", "train.mini_batch_size=4", "rollout.n=1")
     assert "unreduced gradients" not in parts_of(recipe, *few)
-    tight = replace(estimate_of(recipe).job, device=Device(48, 48, assumed=False))
+    tight = replace(estimate_of(recipe).job, device=MemoryDevice(48, 48, assumed=False))
     assert any("use_no_sync_for_gradient_accumulation: false" in words for words in what_fits(tight))
 
 
 def test_an_entropy_of_whole_logits_takes_more_than_one_in_pieces() -> None:
     plain, entropy, chunked, again, fused = (
-        moe_parts(setting).get("logits", Span(0, 0)).longest
+        moe_parts(setting).get("logits", MemoryRange(0, 0)).longest
         for setting in (
             f"{ACTOR}.entropy_coeff: 0",
             f"{ACTOR}.entropy_coeff: 0.01",

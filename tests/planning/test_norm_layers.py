@@ -9,9 +9,8 @@ import pytest
 
 from rlx.model import Link
 from rlx.planning.models.architecture_config import architecture_from_config
-from rlx.planning.models.architectures import find_architecture
-from rlx.planning.models.norm_layers import noisy_layers, norm_layers
-from rlx.planning.models.parameters import count_parameters
+from rlx.planning.models.architectures import count_parameters, find_architecture
+from rlx.planning.noise_layers import noisy_layers, norm_layers
 from rlx.planning.preflight import checked
 from rlx.recipe.schema import Aqn
 from rlx.resources import payload_folder

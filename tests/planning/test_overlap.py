@@ -11,8 +11,8 @@ import pytest
 
 from rlx.hosts import local_site, transport_for
 from rlx.model import Finding, Severity
-from rlx.planning.doctor import examine, findings_of
-from rlx.planning.wanted import Wanted, wanted_by
+from rlx.planning.host_query import findings_of, query_site
+from rlx.planning.host_requirements import HostRequirements, requirements_of
 from rlx.recipe import load_recipe
 
 RECIPE = """\
@@ -43,16 +43,16 @@ def write(path: Path, rows: list[dict[str, object]]) -> Path:
     return path
 
 
-def wanted(train: Path, val: Path, python: str = sys.executable, waive: str = "") -> Wanted:
+def wanted(train: Path, val: Path, python: str = sys.executable, waive: str = "") -> HostRequirements:
     recipe = train.parent / "recipe.yaml"
     recipe.write_text(RECIPE.format(python=python, train=train, val=val, waive=waive), encoding="utf-8")
     file = load_recipe(recipe)
-    return wanted_by([file.resolve(arm) for arm in file.arms])
+    return requirements_of([file.resolve(arm) for arm in file.arms])
 
 
-def found(asked: Wanted) -> list[Finding]:
+def found(asked: HostRequirements) -> list[Finding]:
     site = local_site()
-    findings = findings_of(examine(transport_for(site.place), site, asked))
+    findings = findings_of(query_site(transport_for(site.place), site, asked))
     return [finding for finding in findings if finding.id in ("RLX023", "RLX024")]
 
 

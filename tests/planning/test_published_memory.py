@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.planning.memory import Estimate, device_of, estimate, job_of
+from rlx.planning.memory import MemoryEstimate, device_of, estimate, job_of
 from rlx.planning.models.architecture_config import architecture_from_text
 from rlx.planning.rules.facts import facts_of
 from rlx.recipe import load_recipe
@@ -18,7 +18,7 @@ ROWS = list(csv.DictReader((FOLDER / "figures.csv").read_text(encoding="utf-8").
 PAGE = Path(__file__).parents[2] / "docs/dev/memory-model.md"
 
 
-def estimated(case: str) -> Estimate:
+def estimated(case: str) -> MemoryEstimate:
     """Of the recipe in that folder, with the model's config.json where rlx's table lacks it."""
     file = load_recipe(FOLDER / case / "recipe.yaml")
     facts, config = facts_of(file.resolve(file.arms[0])), FOLDER / case / "config.json"
@@ -42,7 +42,7 @@ def test_what_was_measured_is_in_the_range(row: dict[str, str]) -> None:
     assert f"`{row['case']}` {shown}" in PAGE.read_text(encoding="utf-8")
 
 
-def states_of(result: Estimate) -> float:
+def states_of(result: MemoryEstimate) -> float:
     """GiB that torch holds in any case."""
     exact = [phase for phase in result.phases if phase.name != "rollout"]
     return max(phase.states for phase in exact)

@@ -13,8 +13,8 @@ import pytest
 from rlx.hosts import LocalTransport, local_site, locate
 from rlx.hosts.host_errors import ContainerGone
 from rlx.model import Site
-from rlx.planning.host_look import look
-from rlx.planning.wanted import Wanted
+from rlx.planning.host_query import query_host
+from rlx.planning.host_requirements import HostRequirements
 from tests.engine import Engine
 
 
@@ -33,28 +33,28 @@ def site_with(root: str) -> Site:
 def test_container_and_room_come_in_one_answer(engine: Engine, disk: Path) -> None:
     container = engine.run_container("trainer", {disk: "/workspace"})
     root = str(disk / "it's rlx")
-    seen = look(LocalTransport(), site_with(root), Wanted())
-    examined, findings = seen.examined, seen.findings
-    assert (examined.site, seen.warnings) == locate(site_with(root))
-    assert examined.host.of("container")["id"] == container and examined.host.of("tools")["paths"]
-    (room,) = examined.host.of("disk")["paths"]
+    seen = query_host(LocalTransport(), site_with(root), HostRequirements())
+    results, findings = seen.results, seen.findings
+    assert (results.site, seen.warnings) == locate(site_with(root))
+    assert results.host.of("container")["id"] == container and results.host.of("tools")["paths"]
+    (room,) = results.host.of("disk")["paths"]
     assert room["path"] == root and room["existing"] == str(disk) and room["writable"] and room["free_kib"]
-    assert examined.inside and set(examined.inside.facts) == {"machine", "devices"}
-    assert not examined.host.silent and not examined.inside.silent
-    assert examined.clock and examined.clock.least <= 0 <= examined.clock.most
+    assert results.inside and set(results.inside.facts) == {"machine", "devices"}
+    assert not results.host.silent and not results.inside.silent
+    assert results.clock and results.clock.least <= 0 <= results.clock.most
     assert not {finding.id for finding in findings} & {"RLX510", "RLX520", "RLX523", "RLX527"}
     assert not list(disk.rglob(".rlx-probe-*"))
 
 
 def test_runs_that_will_lie_in_the_container(engine: Engine) -> None:
     container = engine.run_container("trainer", {})
-    seen = look(LocalTransport(), site_with("/opt/rlx"), Wanted())
-    examined = seen.examined
-    assert examined.site.place.inside == container and len(seen.warnings) == 1
-    assert not examined.host.of("disk") and not examined.host.silent
+    seen = query_host(LocalTransport(), site_with("/opt/rlx"), HostRequirements())
+    results = seen.results
+    assert results.site.place.inside == container and len(seen.warnings) == 1
+    assert not results.host.of("disk") and not results.host.silent
 
 
 def test_a_container_that_is_not_there_is_an_error(engine: Engine) -> None:
     engine.run_container("another", {})
     with pytest.raises(ContainerGone, match="trainer"):
-        look(LocalTransport(), site_with("~/rlx"), Wanted())
+        query_host(LocalTransport(), site_with("~/rlx"), HostRequirements())

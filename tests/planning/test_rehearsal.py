@@ -19,7 +19,7 @@ from rlx.backends.verl.overrides import chosen
 from rlx.backends.verl.rules.batch import BATCH, MINI
 from rlx.errors import RlxError, UsageError
 from rlx.model import Severity
-from rlx.planning.rehearsal import Engine, Places, Rehearsal, rehearsal_of
+from rlx.planning.rehearsal import Places, Rehearsal, RehearsalEngine, rehearsal_of
 from rlx.planning.rules import check
 from rlx.planning.rules.facts import facts_of
 from rlx.recipe import ResolvedRecipe, load_recipe
@@ -211,7 +211,7 @@ def test_data_that_cannot_be_read_ends_it(tmp_path: Path, sets: tuple[str, ...],
     assert settled(refused.value.message, {str(tmp_path): "folder"}) == wording
 
 
-VLLM = Engine("vllm", "/there/.venv-engines/bin/python", 32, "the real vLLM, its CPU build")
+VLLM = RehearsalEngine("vllm", "/there/.venv-engines/bin/python", 32, "the real vLLM, its CPU build")
 
 
 def test_the_real_engine_gets_the_arguments_that_a_cpu_build_knows(wording: SnapshotAssertion) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rlx.model import Place, Site
-from rlx.planning.doctor import findings_of, host_questions
-from rlx.planning.probing.examined import Examined
-from rlx.planning.probing.probe import Side
-from rlx.planning.wanted import Wanted
+from rlx.planning.host_query import findings_of, host_questions
+from rlx.planning.host_requirements import HostRequirements
+from rlx.planning.probing.probe import ProbeResults, Side
 from rlx.schedulers.slurm.login_node import SLURM
 from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.planning.recorded import recorded
@@ -18,10 +17,10 @@ FOLDER = {"path": "/shared/rlx", "existing": "/shared", "writable": True, "mount
 ROOM = {**FOLDER, "free_kib": None, "inodes": None, "free_inodes": None}
 
 
-def found(case: str, wanted: Wanted, file_system: str = "nfs") -> dict[str, str]:
+def found(case: str, wanted: HostRequirements, file_system: str = "nfs") -> dict[str, str]:
     disk = {"paths": [{**ROOM, "type": file_system}]}
     side = Side({"slurm": SLURM.parse(recorded("slurm", case)), "disk": disk})
-    return {finding.id: str(finding.severity) for finding in findings_of(Examined(SITE, wanted, side))}
+    return {finding.id: str(finding.severity) for finding in findings_of(ProbeResults(SITE, wanted, side))}
 
 
 @pytest.mark.parametrize(
@@ -39,16 +38,16 @@ def found(case: str, wanted: Wanted, file_system: str = "nfs") -> dict[str, str]
     ],
 )
 def test_answers_become_findings(case: str, devices: int, expected: dict[str, str]) -> None:
-    assert found(case, Wanted("verl", device="npu", devices=devices)) == expected
+    assert found(case, HostRequirements("verl", device="npu", devices=devices)) == expected
 
 
 def test_a_run_of_more_nodes_than_the_partition_has_would_wait_for_ever() -> None:
-    assert found("usable", Wanted("verl", device="npu", devices=4, nodes=3)) == {}
-    assert found("usable", Wanted("verl", device="npu", devices=4, nodes=4)) == {"RLX598": "error"}
+    assert found("usable", HostRequirements("verl", device="npu", devices=4, nodes=3)) == {}
+    assert found("usable", HostRequirements("verl", device="npu", devices=4, nodes=4)) == {"RLX598": "error"}
 
 
 def test_a_root_on_a_disk_of_the_login_node_is_warned_of() -> None:
-    assert found("usable", Wanted(), "ext4") == {"RLX599": "warning"}
+    assert found("usable", HostRequirements(), "ext4") == {"RLX599": "warning"}
 
 
 def test_slurm_is_asked_for_a_job_of_the_entry_and_nothing_about_devices_here() -> None:

@@ -11,7 +11,7 @@ import pytest
 from rlx.backends.protocol import load_backend
 from rlx.cli.text.memory_text import range_text
 from rlx.model import Severity
-from rlx.planning.memory import Phase, device_of, estimate, job_of
+from rlx.planning.memory import MemoryPhase, device_of, estimate, job_of
 from rlx.planning.rules import check
 from rlx.planning.rules.facts import facts_of
 from rlx.recipe import bundled_recipes, load_recipe
@@ -64,7 +64,7 @@ def test_the_page_has_them_all_with_their_memory() -> None:
         assert range_text(fullest) in row, name
 
 
-def longest(phase: Phase) -> float:
+def longest(phase: MemoryPhase) -> float:
     return phase.longest
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import JudgedRun, read_evidence
-from rlx.model import Correction, Expectations, from_jsonable
+from rlx.model import Expectations, ExpectedCorrection, from_jsonable
 from rlx.runs.judging.judge_runs import verdict_of
 from rlx.runs.judging.parser_cache import ParsedFiles
 from tests.compare.builders import RunBuilder
@@ -17,10 +17,10 @@ from tests.conftest import CASES
 from tests.evidence.edits import REJECTED
 from tests.evidence.test_cases import edited
 
-REJECTION = Correction("token 2.0", "seq_mean_k1 0.999_1.001")
+REJECTION = ExpectedCorrection("token 2.0", "seq_mean_k1 0.999_1.001")
 
 
-def recorded(name: str, edit: str, correction: Correction, folder: Path) -> JudgedRun:
+def recorded(name: str, edit: str, correction: ExpectedCorrection, folder: Path) -> JudgedRun:
     attempt = edited(CASES / "logs" / name, edit, folder / name)
     promised = from_jsonable(Expectations, json.loads((attempt / "expectations.json").read_text(encoding="utf-8")))
     run = RunBuilder(name, recipe={"aqn": {}}).judged()
@@ -34,10 +34,12 @@ def without_clean_steps(folder: Path) -> JudgedRun:
 
 @pytest.mark.parametrize(
     ("correction", "said"),
-    [(REJECTION, "RLX650"), (Correction("token 2.0", "seq_mean_k1 0.9_1.1"), "RLX653")],
+    [(REJECTION, "RLX650"), (ExpectedCorrection("token 2.0", "seq_mean_k1 0.9_1.1"), "RLX653")],
     ids=["alike", "otherwise"],
 )
-def test_a_control_counts_with_the_same_correction_only(correction: Correction, said: str, tmp_path: Path) -> None:
+def test_a_control_counts_with_the_same_correction_only(
+    correction: ExpectedCorrection, said: str, tmp_path: Path
+) -> None:
     run = without_clean_steps(tmp_path)
     control = recorded("tiny-baseline", "rejection_takes_equally", correction, tmp_path)
     low = {step: {**values, REJECTED: 0.05} for step, values in control.evidence.metrics.items() if step}

@@ -11,7 +11,7 @@ import pytest
 
 import rlx as front_door
 from rlx.errors import RlxError, UsageError
-from rlx.trackers import TRACKERS, ExportedRun, Point, tracker_of
+from rlx.trackers import TRACKERS, ExportedRun, MetricPoint, tracker_of
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs
@@ -72,7 +72,7 @@ def test_the_trackers_are_those_that_are_tested() -> None:
 def test_numbers_that_are_none_and_huge_steps_reach_tensorboard(tmp_path: Path) -> None:
     values = {"nan": math.nan, "inf": math.inf, "large": 1e300, "带噪声": -0.0}
     run = ExportedRun(
-        "a/..", "p", {"verdict": "valid"}, {}, "", [Point(-1, 1.0, {"x": 1.0}), Point(2**40, 2.0, values)]
+        "a/..", "p", {"verdict": "valid"}, {}, "", [MetricPoint(-1, 1.0, {"x": 1.0}), MetricPoint(2**40, 2.0, values)]
     )
     tracker_of("tensorboard").write([run], tmp_path)
     ((name, (tags, series)),) = READERS["tensorboard"](tmp_path, "p").items()
@@ -85,7 +85,7 @@ def test_numbers_that_are_none_and_huge_steps_reach_tensorboard(tmp_path: Path) 
 
 def test_checksums_are_those_of_the_standard() -> None:
     """Source: RFC 3720, B.4; TensorBoard's reader checks the records themselves."""
-    from rlx.trackers.event_file import crc32c
+    from rlx.trackers.tensorboard import crc32c
 
     assert crc32c(b"123456789") == 0xE3069283
     assert crc32c(bytes(32)) == 0x8A9136AA

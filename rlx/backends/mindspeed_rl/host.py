@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.backends.mindspeed_rl.data import packed_files
 from rlx.backends.mindspeed_rl.sections import LOAD
 from rlx.errors import UsageError
-from rlx.planning.wanted import BackendHost, DataFile, Flaw, Wanted
+from rlx.planning.host_requirements import BackendHost, DataFile, HostFinding, HostRequirements
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -26,20 +26,20 @@ def _files(recipe: Recipe) -> Iterator[DataFile]:
     yield from (DataFile("packed", path) for path in packed_files(recipe.data.train))
 
 
-def _weights(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
+def _weights(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[HostFinding]:
     label = f"overrides.{LOAD}: {wanted.path}"
     fix = "convert the model with MindSpeed-LLM, for the tp, pp and ep of the recipe"
     if facts["kind"] != "folder":
-        yield Flaw("RLX550", f"{label} is no folder there", fix)
+        yield HostFinding("RLX550", f"{label} is no folder there", fix)
     elif not facts.get("tracker"):
         what = "weights of Hugging Face" if facts.get("weight_files") else "no latest_checkpointed_iteration.txt"
-        yield Flaw("RLX550", f"{label} has {what}, and Megatron cannot load them", fix)
+        yield HostFinding("RLX550", f"{label} has {what}, and Megatron cannot load them", fix)
 
 
-def _packed(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
+def _packed(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[HostFinding]:
     if facts["kind"] != "file":
         fix = "rlx data gsm8k --for mindspeed-rl, then cli/preprocess_data.py; data.train is the prefix of six files"
-        yield Flaw("RLX550", f"data.train: {wanted.path} is no file there", fix)
+        yield HostFinding("RLX550", f"data.train: {wanted.path} is no file there", fix)
 
 
 def _cpus(resolved: ResolvedRecipe) -> int:
@@ -53,12 +53,12 @@ def _cpus(resolved: ResolvedRecipe) -> int:
         return 0  # rlx validate says what is wrong with it
 
 
-def _shortage(cpus: int, wanted: Wanted, devices: int) -> Iterator[Flaw]:
+def _shortage(cpus: int, wanted: HostRequirements, devices: int) -> Iterator[HostFinding]:
     needed = wanted.cpus or _CPUS_PER_NPU * (wanted.devices or devices)
     if cpus < needed:
         message = f"{cpus} CPUs; MindSpeed-RL asks Ray for {needed} and waits for them without a word"
         fix = "lower rl_config.num_cpus_for_placement_group in the recipe's overrides"
-        yield Flaw("RLX519", message, fix)
+        yield HostFinding("RLX519", message, fix)
 
 
 HOST = BackendHost(

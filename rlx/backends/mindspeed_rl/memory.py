@@ -5,8 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rlx.planning.memory.inputs import Settings, SettingsReader, megatron_recompute
-from rlx.planning.memory.job import Job, Offload, Recompute
+from rlx.planning.memory.job import (
+    BackendSettings,
+    Offload,
+    Recompute,
+    SettingsReader,
+    TrainingSetup,
+    megatron_recompute,
+)
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -14,7 +20,7 @@ if TYPE_CHECKING:
 _SECTIONS = ("actor_config", "megatron_training")
 
 
-def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
+def job(recipe: Recipe, settings: BackendSettings, written: TrainingSetup) -> TrainingSetup:
     """One worker is trainer, reference and rollout in turn (IntegratedWorker): the reference always leaves."""
     read = SettingsReader(settings)
     parts = (read.flag(f"generate_config.offload_train_{part}", False) for part in ("param", "grad", "optimizer"))
@@ -28,7 +34,7 @@ def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
     )
 
 
-def _recompute(read: SettingsReader, written: Job) -> Recompute:
+def _recompute(read: SettingsReader, written: TrainingSetup) -> Recompute:
     """Read the first section that recomputes anything."""
     found = (megatron_recompute(read, section, written.shape.layers) for section in _SECTIONS)
     return next((each for each in found if each.full or each.modules), Recompute(full=False))

@@ -7,7 +7,7 @@ stands there. Read in the sources of MindSpeed-RL, never run here.
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import CheckpointFiles, SavedCheckpoint
 
 MARKER = LATEST
 KEYS = (
@@ -20,5 +20,5 @@ KEYS = (
 )
 
 
-def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
+def checkpoints(files: CheckpointFiles) -> list[SavedCheckpoint]:
     return checkpoints_of(files, r"iter_(\d{7,12})", ("",))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import CheckpointFiles, SavedCheckpoint
 
 LATEST = "latest_checkpointed_iteration.txt"
 """The file that verl, Megatron and the payload for TRL write after a checkpoint, with its step."""
@@ -23,12 +23,12 @@ class ResumePart(Protocol):
     KEYS: Sequence[str]
     """Settings in which an attempt that goes on differs from the one before, and may."""
 
-    def checkpoints(self, files: CheckpointFiles) -> list[Checkpoint]:
+    def checkpoints(self, files: CheckpointFiles) -> list[SavedCheckpoint]:
         """All checkpoints that are there, by their steps, with what each lacks."""
         ...
 
 
-def checkpoints_of(files: CheckpointFiles, form: str, parts: Sequence[str]) -> list[Checkpoint]:
+def checkpoints_of(files: CheckpointFiles, form: str, parts: Sequence[str]) -> list[SavedCheckpoint]:
     """Those whose folders have this form, a pattern with the step as its group, in the order of their steps.
 
     `parts`: what each must hold, as beginnings of paths in it.
@@ -37,7 +37,7 @@ def checkpoints_of(files: CheckpointFiles, form: str, parts: Sequence[str]) -> l
     steps = {folder: int(found[1]) for folder in folders if (found := re.fullmatch(form, folder))}
     last = files.texts.get(LATEST, "")
     return [
-        Checkpoint(step, folder, next(_lacks(files, folder, step, parts, last), ""))
+        SavedCheckpoint(step, folder, next(_lacks(files, folder, step, parts, last), ""))
         for folder, step in sorted(steps.items(), key=lambda item: item[1])
     ]
 

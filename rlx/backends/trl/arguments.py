@@ -18,7 +18,7 @@ from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.rendering import Rendering as Rendering
 from rlx.backends.shared.vllm_cpu import KV_CACHE_BYTES
 from rlx.errors import UsageError
-from rlx.model import Correction
+from rlx.model import ExpectedCorrection
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -142,12 +142,12 @@ def correction_arguments(recipe: Recipe) -> Iterator[Override]:
         yield Override(_MOST, correction.weights_threshold, f"{_PLACE}.weights_threshold")
 
 
-def correction_of(settings: EffectiveSettings) -> Correction | None:
+def correction_of(settings: EffectiveSettings) -> ExpectedCorrection | None:
     """Promise what TRL applies; None where it trains on all samples alike."""
     if settings.get("use_vllm") is not True or settings.get(_IS_ON) is not True:
         return None
     kind = str(settings.get(_MODE)).partition("_")[0]
-    return Correction(weights=f"{kind} {settings.get(_MOST)}")
+    return ExpectedCorrection(weights=f"{kind} {settings.get(_MOST)}")
 
 
 def epoch_steps(recipe: Recipe) -> int | None:

@@ -1,5 +1,5 @@
 """Ask for what TRL wants of the machine that runs it."""
 
-from rlx.planning.wanted import BackendHost
+from rlx.planning.host_requirements import BackendHost
 
 HOST = BackendHost(name="TRL", packages=("trl",))

@@ -7,12 +7,12 @@ transformers' Trainer writes trainer_state.json last but for the random states; 
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import CheckpointFiles, SavedCheckpoint
 
 MARKER = LATEST
 # The payload switches it off in an attempt that goes on from a checkpoint.
 KEYS = ("eval_on_start",)
 
 
-def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
+def checkpoints(files: CheckpointFiles) -> list[SavedCheckpoint]:
     return checkpoints_of(files, r"checkpoint-(\d{1,12})", ("optimizer.pt", "trainer_state.json"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.verl.rules.reward import PASSED
-from rlx.planning.wanted import BackendHost, DataFile, Flaw, data_files
+from rlx.planning.host_requirements import BackendHost, DataFile, HostFinding, data_files
 from rlx.yaml_reader.hydra import bare_leaves
 
 if TYPE_CHECKING:
@@ -26,14 +26,16 @@ def _files(recipe: Recipe) -> Iterator[DataFile]:
             yield DataFile("reward", path, key=str(name), passed=(*PASSED, *own))
 
 
-def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
+def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[HostFinding]:
     """Check the host's reward function, unless it is decorated, imported or assigned, which is not read."""
     label = f"custom_reward_function.path: {wanted.path}"
     if facts["kind"] != "file":
-        yield Flaw("RLX550", f"{label} is no file there", "copy it there, or let it travel: reward: {path, function}")
+        yield HostFinding(
+            "RLX550", f"{label} is no file there", "copy it there, or let it travel: reward: {path, function}"
+        )
         return
     if facts.get("unread"):
-        yield Flaw("RLX554", f"{label} cannot be read: {facts['unread']}", "correct the file")
+        yield HostFinding("RLX554", f"{label} cannot be read: {facts['unread']}", "correct the file")
         return
     function = facts.get("functions", {}).get(wanted.key)
     if function is None:
@@ -43,7 +45,7 @@ def _reward(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[Flaw]:
     if refused or lacking:
         takes = f"takes no {', '.join(refused)}" if refused else f"wants {', '.join(lacking)}, which verl never passes"
         fix = f"def {wanted.key}({', '.join(wanted.passed[:3])}, extra_info=None, **kwargs)"
-        yield Flaw("RLX554", f"{label}: {wanted.key} {takes}", fix)
+        yield HostFinding("RLX554", f"{label}: {wanted.key} {takes}", fix)
 
 
 # In a checkout that is not installed only this file has the version.

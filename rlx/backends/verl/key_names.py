@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rlx.model import Correction
+from rlx.model import ExpectedCorrection
 
 LOG_PROBS_KEY = "actor_rollout_ref.rollout.calculate_log_probs"
 SECTION = "algorithm.rollout_correction"
@@ -42,16 +42,16 @@ CRITIC_SEED_KEYS = (
 )
 
 
-def correction_of(setting: Setting) -> Correction | None:
+def correction_of(setting: Setting) -> ExpectedCorrection | None:
     """Return the correction by the value of each setting; None where verl trains on all samples alike."""
     low, high, veto = (setting(key) for key in (REJECTION_LOW, REJECTION_THRESHOLD, VETO))
     weights, rejection = setting(WEIGHTS), setting(REJECTION)
     rejections = [f"{rejection} {high if low is None else f'{low}_{high}'}"] if rejection else []
     # verl 0.6 besides rejects whole sequences for a single token.
     rejections += [] if veto is None else [f"veto {veto}"]
-    correction = Correction(
+    correction = ExpectedCorrection(
         weights=f"{weights} {setting(WEIGHTS_THRESHOLD)}" if weights else "",
         rejection=", ".join(rejections),
         bypass=setting(BYPASS) is True,
     )
-    return None if correction == Correction() else correction
+    return None if correction == ExpectedCorrection() else correction

@@ -6,16 +6,21 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rlx.planning.memory.inputs import (
+from rlx.planning.memory.job import (
     DTYPE_BYTES,
-    Settings,
+    BackendSettings,
+    Count,
+    Offload,
+    Recompute,
+    RolloutSetup,
     SettingsReader,
+    Split,
+    TrainingSetup,
     filled_tokens,
     fixed_tokens,
     megatron_recompute,
     short,
 )
-from rlx.planning.memory.job import Count, Job, Offload, Recompute, Rollout, Split
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -26,7 +31,7 @@ _DDP, _TRANSFORMER = (f"{ACTOR}.megatron.override_{part}_config" for part in ("d
 _OPTIM = (f"{ACTOR}.optim", f"{ACTOR}.optim.override_optimizer_config")
 
 
-def job(recipe: Recipe, settings: Settings, written: Job) -> Job:
+def job(recipe: Recipe, settings: BackendSettings, written: TrainingSetup) -> TrainingSetup:
     """Complete the recipe's job with verl's effective settings."""
     read, split = SettingsReader(settings), written.split
     fsdp = read.whole(f"{ACTOR}.fsdp_config.fsdp_size", 0)
@@ -63,14 +68,14 @@ def _is_nla(recipe: Recipe) -> bool:
     return "nla" in (recipe.backend.entrypoint or "")
 
 
-def _split(written: Job, read: SettingsReader) -> Split:
+def _split(written: TrainingSetup, read: SettingsReader) -> Split:
     if not written.is_megatron:
         return written.split
     experts = read.whole(f"{ACTOR}.megatron.expert_tensor_parallel_size", written.split.tp)
     return replace(written.split, etp=max(1, experts))
 
 
-def _rollout(written: Rollout, read: SettingsReader) -> Rollout:
+def _rollout(written: RolloutSetup, read: SettingsReader) -> RolloutSetup:
     return replace(
         written,
         fraction=read.fraction(f"{ROLLOUT}.gpu_memory_utilization", written.fraction),
@@ -81,7 +86,7 @@ def _rollout(written: Rollout, read: SettingsReader) -> Rollout:
     )
 
 
-def _update_tokens(recipe: Recipe, read: SettingsReader, written: Job, samples: float) -> Count:
+def _update_tokens(recipe: Recipe, read: SettingsReader, written: TrainingSetup, samples: float) -> Count:
     longest = written.rollout.sequence
     if read.flag(f"{ACTOR}.use_dynamic_bsz", False):
         limit = read.whole(f"{ACTOR}.ppo_max_token_len_per_gpu", longest) * written.split.cp
@@ -89,7 +94,7 @@ def _update_tokens(recipe: Recipe, read: SettingsReader, written: Job, samples: 
     return fixed_tokens(read.whole(f"{ACTOR}.ppo_micro_batch_size_per_gpu", recipe.train.micro_batch_size), longest)
 
 
-def _log_prob_tokens(recipe: Recipe, read: SettingsReader, written: Job) -> Count:
+def _log_prob_tokens(recipe: Recipe, read: SettingsReader, written: TrainingSetup) -> Count:
     longest = written.rollout.sequence
     if read.flag(f"{ROLLOUT}.log_prob_use_dynamic_bsz", False):
         limit = read.whole(f"{ROLLOUT}.log_prob_max_token_len_per_gpu", longest) * written.split.cp
@@ -99,7 +104,7 @@ def _log_prob_tokens(recipe: Recipe, read: SettingsReader, written: Job) -> Coun
     return fixed_tokens(read.whole(f"{ROLLOUT}.log_prob_micro_batch_size_per_gpu", default), longest)
 
 
-def _recompute(written: Job, read: SettingsReader) -> Recompute:
+def _recompute(written: TrainingSetup, read: SettingsReader) -> Recompute:
     if not written.is_megatron:
         return Recompute(full=read.flag(f"{MODEL}.enable_gradient_checkpointing", True))
     return megatron_recompute(read, _TRANSFORMER, written.shape.layers)

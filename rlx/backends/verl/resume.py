@@ -8,11 +8,11 @@ it would go on with the data from the beginning.
 from __future__ import annotations
 
 from rlx.backends.shared.whole_checkpoints import LATEST, checkpoints_of
-from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles
+from rlx.model.attempt_lineage import CheckpointFiles, SavedCheckpoint
 
 MARKER = LATEST
 KEYS = ("trainer.resume_mode", "trainer.resume_from_path")
 
 
-def checkpoints(files: CheckpointFiles) -> list[Checkpoint]:
+def checkpoints(files: CheckpointFiles) -> list[SavedCheckpoint]:
     return checkpoints_of(files, r"global_step_(\d{1,12})", ("actor/", "data.pt"))

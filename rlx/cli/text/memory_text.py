@@ -10,8 +10,8 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.api.plans import Draft, EarlierMemory
     from rlx.model import LaunchPlan
-    from rlx.planning.memory import Estimate, Phase, Span
-    from rlx.planning.rules.facts import Facts
+    from rlx.planning.memory import MemoryEstimate, MemoryPhase, MemoryRange
+    from rlx.planning.rules.facts import RecipeFacts
 
 
 def memory_lines(draft: Draft) -> Iterator[str]:
@@ -37,7 +37,7 @@ def memory_use(drafts: Sequence[Draft]) -> str:
     return f"up to {used:.0f} of {capacity:.0f} GiB per device"
 
 
-def _estimated(facts: Facts, result: Estimate) -> Iterator[str]:
+def _estimated(facts: RecipeFacts, result: MemoryEstimate) -> Iterator[str]:
     device = result.job.device
     assumed = f" (of {device.size:g}, assumed)" if device.assumed else ""
     yield f"{result.job.shape.name}, {_source(facts)}; GiB per device, of {result.capacity:.1f} usable{assumed}"
@@ -46,7 +46,7 @@ def _estimated(facts: Facts, result: Estimate) -> Iterator[str]:
     yield _cache(result)
 
 
-def _earlier(runs: Sequence[EarlierMemory], result: Estimate | None) -> Iterator[str]:
+def _earlier(runs: Sequence[EarlierMemory], result: MemoryEstimate | None) -> Iterator[str]:
     """Yield what earlier runs used, with the estimate of the same."""
     if not runs:
         return
@@ -71,7 +71,7 @@ def _ends_text(sizes: Sequence[float | None]) -> str:
     return " to ".join(dict.fromkeys(f"{size:.1f}" for size in (known[0], known[-1])))
 
 
-def _as_shown(result: Estimate) -> str:
+def _as_shown(result: MemoryEstimate) -> str:
     """Return the largest phase plus what the driver keeps, as the vendor's program shows it."""
     device = result.job.device
     kept = max(0.0, device.size - device.capacity)
@@ -98,7 +98,7 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
     }
 
 
-def phases_answer(result: Estimate) -> dict[str, Any]:
+def phases_answer(result: MemoryEstimate) -> dict[str, Any]:
     """Phase -> GiB per device: states, the range, the longest samples, and each part with both of its ends."""
     return {
         phase.name: {
@@ -112,20 +112,20 @@ def phases_answer(result: Estimate) -> dict[str, Any]:
     }
 
 
-def _ends(size: Span) -> list[float]:
+def _ends(size: MemoryRange) -> list[float]:
     return [round(size.typical, 2), round(size.longest, 2)]
 
 
-def range_text(phase: Phase) -> str:
+def range_text(phase: MemoryPhase) -> str:
     """Both ends: `20.1–32.2`."""
     return f"{phase.lower:.1f}–{phase.upper:.1f}"
 
 
-def span_range(size: Span) -> str:
+def span_range(size: MemoryRange) -> str:
     return f"{size.typical:.1f}–{size.longest:.1f}"
 
 
-def _facts(draft: Draft) -> Facts | None:
+def _facts(draft: Draft) -> RecipeFacts | None:
     """Read the recipe in the plan, which is complete. Return None if the settings of its back-end are unknown."""
     from rlx.api.saved_plans import recipe_of
     from rlx.planning.rules.facts import facts_of
@@ -137,7 +137,7 @@ def _facts(draft: Draft) -> Facts | None:
         return None
 
 
-def _source(facts: Facts) -> str:
+def _source(facts: RecipeFacts) -> str:
     """Say where the shape is from: a file is better than a table, and a table better than memory."""
     from rlx.planning.models.architecture_config import CONFIG
 
@@ -149,7 +149,7 @@ def _source(facts: Facts) -> str:
     return f"by rlx's table{unread}" if shape.confirmed else f"by rlx's table (not confirmed{unread})"
 
 
-def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
+def _why_not(plan: LaunchPlan, facts: RecipeFacts | None) -> str:
     if facts is None:
         return "the settings of the back-end are not known"
     if facts.architecture is None:
@@ -159,7 +159,7 @@ def _why_not(plan: LaunchPlan, facts: Facts | None) -> str:
     return "the devices cannot be split like that"
 
 
-def _phase(phase: Phase, width: int) -> str:
+def _phase(phase: MemoryPhase, width: int) -> str:
     """Return the range and its parts, the largest first; also the longest samples if they exceed the range."""
     from rlx.planning.memory import span_text
 
@@ -169,7 +169,7 @@ def _phase(phase: Phase, width: int) -> str:
     return f"{phase.name:{width}} {range_text(phase):>11}  {shown}{beyond}"
 
 
-def _cache(result: Estimate) -> str:
+def _cache(result: MemoryEstimate) -> str:
     from rlx.planning.memory import GIB
 
     cache = result.cache

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.output import console, print_text
 from rlx.cli.text.table_text import fitted
-from rlx.model import Span
+from rlx.model import SigmaSteps
 from rlx.model.rounding import DTYPES, Survival, Weights
 from rlx.table import Table, table_of_rows, to_markdown
 
 if TYPE_CHECKING:
     from rlx.api.auditing import EngineSource, Reading, Runs
     from rlx.api.noise import NoisyArm
-    from rlx.audit import HookCall, NoiseHook, Outcome, Resolved
+    from rlx.audit import AuditOutcome, HookCall, NoiseHook, Resolved
 
 _COMMIT = 12
 _HEADER = ("from step", "sigma", "layers", "elements", "std", "log p moves by")
@@ -41,7 +41,7 @@ def _arm_answer(arm: NoisyArm) -> dict[str, Any]:
     }
 
 
-def _survives(arm: NoisyArm, span: Span) -> dict[str, dict[str, Survival]]:
+def _survives(arm: NoisyArm, span: SigmaSteps) -> dict[str, dict[str, Survival]]:
     """Return the rest after rounding, by layer type and dtype; empty for a stage without noise."""
     kinds = arm.weights if span.sigma else ()
     return {kind: {dtype: arm.left(kind, dtype, span) for dtype in DTYPES} for kind in kinds}
@@ -133,7 +133,7 @@ def audit_answer(reading: Reading, runs: Runs | None) -> dict[str, Any]:
     }
 
 
-def _model_answer(outcome: Outcome) -> dict[str, Any]:
+def _model_answer(outcome: AuditOutcome) -> dict[str, Any]:
     names = ("engine", "version", "torch", "model", "norms", "norm_elements", "sigmas", "calls", "told")
     constant = [{"step": step, "total": total, "sigma": sigma} for step, total, sigma in outcome.constant_calls]
     return {
@@ -156,7 +156,7 @@ def _resolved_answer(resolved: Resolved) -> dict[str, Any]:
     return {"name": resolved.name, "package": source.package, "version": source.version, "bases": list(resolved.bases)}
 
 
-def sentence(outcome: Outcome) -> str:
+def sentence(outcome: AuditOutcome) -> str:
     """Return in one line what the code did to this model."""
     if not outcome.noisy:
         return f"its schedule gives no step a sigma above 0: 0 of {outcome.norm_layers} norm layers changed"
@@ -227,7 +227,7 @@ def print_runs(runs: Runs) -> None:
         out.print(fitted(table, out.width))
 
 
-def _row(outcome: Outcome, call: HookCall) -> list[str]:
+def _row(outcome: AuditOutcome, call: HookCall) -> list[str]:
     return [
         str(call.step),
         f"{call.sigma:.3g}",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rlx.api.plans import Plans
     from rlx.api.power import RecipePower
     from rlx.model import Registration
-    from rlx.planning.host_look import HostLook
+    from rlx.planning.host_query import QueriedHost
 
 _SHOWN_STEPS = 12
 _SHOWN_WORDS = {
@@ -161,9 +161,9 @@ def power_section(found: RecipePower | None) -> Iterator[str]:
         yield _section("power", [*planned_power_lines(found), *_findings([*power_findings(found)])])
 
 
-def look_text(look: HostLook) -> str:
+def look_text(look: QueriedHost) -> str:
     """Return the findings on a host."""
-    return _section(f"findings on {look.examined.where}", _findings(look.findings))
+    return _section(f"findings on {look.results.where}", _findings(look.findings))
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[str]:

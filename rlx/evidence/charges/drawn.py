@@ -19,7 +19,7 @@ from rlx.evidence.reading.run_files import is_number
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 from rlx.evidence.verdict import Charge, at_steps, counted, invalid, unverified
 from rlx.model import Link, NoiseSchedule
-from rlx.model.rounding import Band, least_changed, std_band
+from rlx.model.rounding import StdBand, least_changed, std_band
 
 _CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not that of one drawing"
 _SMALLEST, _LARGEST = 1e-30, 1e30
@@ -131,7 +131,7 @@ def _factors(evidence: Evidence, noise: NoiseSchedule) -> Mapping[str, float] | 
     return factors
 
 
-def _band(event: NoiseEvent, factor: float | None, factors: Mapping[str, float] | None) -> Band | None:
+def _band(event: NoiseEvent, factor: float | None, factors: Mapping[str, float] | None) -> StdBand | None:
     """The band of a sync with the sigma that it names. RLX603 holds that against the plan.
 
     With factors layers differ in sigma: few weights may then carry most of the noise.
@@ -146,7 +146,7 @@ def _band(event: NoiseEvent, factor: float | None, factors: Mapping[str, float] 
     return std_band(asked, max(1, int(elements * (asked / most) ** 2)), None, event.dtypes)
 
 
-def _words(event: NoiseEvent, step: int, band: Band) -> str:
+def _words(event: NoiseEvent, step: int, band: StdBand) -> str:
     return (
         f"noise of another size: effective std {event.effective_std:.3g} at step {step}, where sigma {event.sigma:.3g} "
         f"on {event.elements:,} {event.dtypes or 'rounded'} weights gives {band.low:.3g} to {band.high:.3g}"

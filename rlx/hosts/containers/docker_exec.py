@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.host_errors import ContainerGone, Unreachable
-from rlx.hosts.link import Failure, Link, Session
+from rlx.hosts.link import Connection, ConnectionFailure, Session
 from rlx.hosts.local import LocalTransport, clean_environment
 from rlx.hosts.process import ProcessSession, process_session
 from rlx.hosts.remote_shell import READ_AND_RUN, RemoteTransport
@@ -47,39 +47,39 @@ class _LocalLink:
     def open_ahead(self, line: str) -> None:
         """Do nothing, because docker is on this machine and not far away."""
 
-    def explain(self, failure: Failure) -> RlxError:
+    def explain(self, failure: ConnectionFailure) -> RlxError:
         return Unreachable(f"local: exit {failure.code} before the command began: {failure.said}")
 
 
 @dataclass(frozen=True, slots=True)
-class _Wording:
+class _DockerMessage:
     says: str
     meaning: str
     hint: str
 
 
 _WORDINGS = (
-    _Wording("no such container", "there is no such container", "see `docker ps -a` on the host"),
-    _Wording("is not running", "the container is not running", "on the host: docker start {container}"),
-    _Wording("is paused", "the container is paused", "on the host: docker unpause {container}"),
-    _Wording("is restarting", "the container keeps restarting", "on the host: docker logs {container}"),
-    _Wording(
+    _DockerMessage("no such container", "there is no such container", "see `docker ps -a` on the host"),
+    _DockerMessage("is not running", "the container is not running", "on the host: docker start {container}"),
+    _DockerMessage("is paused", "the container is paused", "on the host: docker unpause {container}"),
+    _DockerMessage("is restarting", "the container keeps restarting", "on the host: docker logs {container}"),
+    _DockerMessage(
         "permission denied",
         "this user may not use docker",
         "on the host: sudo usermod -aG docker USER, then log in anew (an open connection of rlx lasts two minutes)",
     ),
-    _Wording("connect to the docker daemon", "docker is not running", "on the host: sudo systemctl start docker"),
-    _Wording(
+    _DockerMessage("connect to the docker daemon", "docker is not running", "on the host: sudo systemctl start docker"),
+    _DockerMessage(
         "docker: .*not found|docker: no such file", "the host has no docker", "install docker, or leave out --container"
     ),
-    _Wording(
+    _DockerMessage(
         "executable file not found|exec failed", "the container has no sh", "rlx needs a POSIX shell in the container"
     ),
 )
 
 
 class _ContainerLink:
-    def __init__(self, link: Link, container: str) -> None:
+    def __init__(self, link: Connection, container: str) -> None:
         self.host = f"{link.host}, container {container}"
         self._link = link
         self._container = container
@@ -90,7 +90,7 @@ class _ContainerLink:
     def open_ahead(self, line: str) -> None:
         self._link.open_ahead(line)
 
-    def explain(self, failure: Failure) -> RlxError | None:
+    def explain(self, failure: ConnectionFailure) -> RlxError | None:
         if failure.code == _CONNECTION_FAILED:
             return self._link.explain(failure)
         if failure.began:
@@ -100,13 +100,13 @@ class _ContainerLink:
                 return self._gone(wording.meaning, wording.hint.format(container=self._container), failure)
         return self._link.explain(failure)
 
-    def _stopped(self, failure: Failure) -> ContainerGone:
+    def _stopped(self, failure: ConnectionFailure) -> ContainerGone:
         hint = f"on the host: docker ps -a --filter name={self._container}"
         error = self._gone("the container stopped while the command ran", hint, failure)
         error.arrived = True
         return error
 
-    def _gone(self, meaning: str, hint: str, failure: Failure) -> ContainerGone:
+    def _gone(self, meaning: str, hint: str, failure: ConnectionFailure) -> ContainerGone:
         said = failure.said.splitlines()
         words = f" (docker: {said[-1].strip()})" if said and not failure.began else ""
         return ContainerGone(f"{self.host}: {meaning}{words}; command: {shown(failure.cmd)}", hint)

@@ -79,7 +79,7 @@ def inspect_container(site: Site, *, reading: bool = False) -> Container:
     completed = transport_for(site.place).run(locating(site, "look" if reading else "try"), timeout_s=_TIMEOUT_S)
     if completed.code != 0:
         complaint = completed.err.decode(errors="replace").strip() or f"exit {completed.code}"
-        raise HostError(f"{site.host}: cannot look at the container {site.container!r}: {complaint}")
+        raise HostError(f"{site.host}: cannot inspect the container {site.container!r}: {complaint}")
     return read_container(site, completed.out.decode(errors="replace"))
 
 
@@ -134,8 +134,9 @@ def _settle_inside(site: Site, found: Container) -> tuple[Site, tuple[str, ...]]
         raise _refusal(site, "read-only", site.root)
     _check_tools(site, found, _NEEDED_ALONE)
     warning = (
-        f"{site.host} and the container {found.name} share no folder that both can write: the runs lie in the "
-        f"container and go with it, and devices are leased only against other runs in it; mount one with docker run -v"
+        f"{site.host} and the container {found.name} share no folder that both can write: the runs are in the "
+        "container and are lost with it, and devices are leased only against other runs in it; mount one with "
+        "docker run -v"
     )
     place = replace(site.place, inside=found.id)
     return replace(site, place=place, container_id=found.id, image=found.image, container_root=None), (warning,)
@@ -205,7 +206,7 @@ def _did_you_mean(name: str, running: list[str]) -> str:
 
 
 def _not_running(name: str, state: str) -> tuple[str, str]:
-    fix = {"paused": f"docker unpause {name}", "restarting": f"docker logs {name} says why it does not stay up"}
+    fix = {"paused": f"docker unpause {name}", "restarting": f"docker logs {name} shows why it does not stay up"}
     return f"the container {name!r} is {state}, not running", fix.get(state, f"docker start {name}")
 
 
@@ -220,7 +221,7 @@ def _unfit(name: str, kind: str, text: str) -> tuple[str, str]:
             )
         case "in-memory":
             return (
-                f"the container {name!r} shares no folder with its host, and the root in it lies in memory ({text})",
+                f"the container {name!r} shares no folder with its host, and the root in it is in memory ({text})",
                 "mount a folder with docker run -v, or choose a root on disk",
             )
         case "read-only":
@@ -229,7 +230,7 @@ def _unfit(name: str, kind: str, text: str) -> tuple[str, str]:
                 "mount a folder with docker run -v, or choose another root",
             )
         case _:
-            return f"docker refuses to look at the container {name!r}: {text}", f"try: docker inspect {name}"
+            return f"docker refuses to inspect the container {name!r}: {text}", f"try: docker inspect {name}"
 
 
 def docker_script(*names: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rlx.model import DEFAULT_LEASES, LOCAL, Batch, Image
+from rlx.model import DEFAULT_LEASES, LOCAL, BatchScheduler, Image
 
 TRANSPORTS = ("openssh", "paramiko")
 DEVICE_KINDS = ("npu", "cuda", "cpu")
@@ -40,7 +40,7 @@ class Host:
     leases: str = DEFAULT_LEASES
     address: str | None = None
     python: str | None = None
-    batch: Batch | None = None
+    batch: BatchScheduler | None = None
     written: str = field(default="", compare=False)
 
 

@@ -83,7 +83,7 @@ def _dump(document: Mapping[str, Any]) -> str:
 
 
 def _proven(text: str, path: Path, wanted: HostFile) -> str:
-    """Return the text, if it says exactly what is wanted."""
+    """Return the text, if it has exactly the required content."""
     with suppress(UsageError):
         if parse_host_file(text, str(path)) == wanted:
             return text

@@ -40,7 +40,7 @@ from rlx.hosts.inventory.host_values import (
 from rlx.hosts.inventory.host_yaml import Reader, is_nothing, read_nodes
 from rlx.hosts.inventory.image_entry import read_image
 from rlx.local_files import read_bytes
-from rlx.model import LOCAL, Batch
+from rlx.model import LOCAL, BatchScheduler
 from rlx.schedulers.protocol import entry_of
 from rlx.schedulers.registry import batch_schedulers, is_batch_scheduler
 from rlx.secret_text import is_secret
@@ -127,7 +127,7 @@ def _read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
         if part not in ("ssh", "env", "proxies"):
             _check_plain(reader, value, f"{key}.{part}")
     for variable in sorted(settings.get("env", {}).keys() & settings.get("proxies", {}).keys()):
-        reader.complain(values["proxies"], f"{key}.proxies.{variable}", "stands in env as well; keep one")
+        reader.complain(values["proxies"], f"{key}.proxies.{variable}", "is in env as well; keep one")
     if batch and (image := settings.get("image")):
         settings["image"] = replace(image, keep=False)
     settings.setdefault("device", _device_of_jobs(batch))
@@ -141,15 +141,15 @@ def _schedulers(node: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*batch_schedulers(), *filter(is_batch_scheduler, unknown)]))
 
 
-def _batch_reader(name: str) -> Callable[[Reader, Any, str], Batch | None]:
+def _batch_reader(name: str) -> Callable[[Reader, Any, str], BatchScheduler | None]:
     """Return what reads a scheduler's settings. One that cannot be loaded is named where it is used, not here."""
 
-    def read(reader: Reader, node: Any, key: str) -> Batch | None:
+    def read(reader: Reader, node: Any, key: str) -> BatchScheduler | None:
         try:
             settings = entry_of(name).read(reader, node, key)
         except RlxError:
             settings = {}
-        return None if settings is None else Batch(name, settings)
+        return None if settings is None else BatchScheduler(name, settings)
 
     return read
 
@@ -220,7 +220,7 @@ def _device(reader: Reader, node: Any, key: str) -> Device | None:
     return Device(kind, count)
 
 
-def _device_of_jobs(batch: Batch | None) -> Device | None:
+def _device_of_jobs(batch: BatchScheduler | None) -> Device | None:
     """Return the devices that a job may ask for, as those of the host, where the entry does not say."""
     found = entry_of(batch.scheduler).device(batch.settings) if batch and batch.settings else None
     kind, count = found or (None, None)
@@ -262,7 +262,7 @@ def _proxies(reader: Reader, node: Any, key: str) -> dict[str, str]:
 
 def _secret_name(reader: Reader, node: Any, key: str) -> str:
     if node.id != "mapping":
-        fix = "must be {secret: NAME}, the name of a secret; what needs no password may stand in env"
+        fix = "must be {secret: NAME}, the name of a secret; what needs no password may be in env"
         reader.complain(node, key, fix)
         return ""
     values = reader.section(node, key, ("secret",), {"name": "secret"})

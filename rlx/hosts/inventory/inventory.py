@@ -65,7 +65,7 @@ def known_host(name: str | None = None) -> Host:
     """Return the entry of a name, of a bare ssh destination, or of the default host. Raises UsageError."""
     if name is not None:
         return _find(name)
-    from rlx.hosts.inventory.project import read_project
+    from rlx.hosts.inventory.trusted import read_project
 
     if (project := read_project()) and not project.is_trusted and project.content().defaults:
         project.refuse_if_untrusted("where this goes is said by")
@@ -102,7 +102,7 @@ def tmux_socket() -> str:
 def _files() -> tuple[HostFile, HostFile]:
     # Imported late, like all that only some commands need: `rlx status` must answer at once.
     from rlx.hosts.inventory.host_file import read_host_file
-    from rlx.hosts.inventory.project import read_project
+    from rlx.hosts.inventory.trusted import read_project
 
     user, project = read_host_file(user_file()), read_project()
     return user, project.counted(user) if project else HostFile()
@@ -110,7 +110,7 @@ def _files() -> tuple[HostFile, HostFile]:
 
 def _find(name: str) -> Host:
     from rlx.hosts.inventory.host_values import destination_problem
-    from rlx.hosts.inventory.project import read_project
+    from rlx.hosts.inventory.trusted import read_project
 
     if (host := known_hosts().get(name)) is not None:
         return host

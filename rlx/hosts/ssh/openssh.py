@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
 from rlx.hosts.host_errors import HostError, TimedOut, Unreachable, waited_out
-from rlx.hosts.link import Failure, Session
+from rlx.hosts.link import ConnectionFailure, Session
 from rlx.hosts.process import process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.ssh_config import ssh_config
@@ -154,7 +154,7 @@ class OpensshLink:
         except TimeoutError:
             hint = f"see by hand: {by_hand(self._destination)}"
             return Unreachable(f"{self.host}: no login after {_LOGIN_S:g} s", hint)
-        failure = Failure(cmd, code, said.decode(errors="replace").strip(), began=False)
+        failure = ConnectionFailure(cmd, code, said.decode(errors="replace").strip(), began=False)
         return self.explain(failure) if code != 0 else None
 
     def _check_connection(self, error: type[HostError]) -> bool:
@@ -177,7 +177,7 @@ class OpensshLink:
     def _argv(self, line: str, shares: bool) -> list[str]:
         return [*_ssh("-T", self._destination, self._config, shared=shares), line]
 
-    def explain(self, failure: Failure) -> RlxError | None:
+    def explain(self, failure: ConnectionFailure) -> RlxError | None:
         return explain_ssh(self.host, self._destination, failure)
 
 

@@ -13,7 +13,7 @@ from rlx.hosts.host_errors import (
     HostKeyUnknown,
     Unreachable,
 )
-from rlx.hosts.link import Failure
+from rlx.hosts.link import ConnectionFailure
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.transport import shown
 
@@ -25,15 +25,15 @@ _TURNED_AWAY = re.compile(r"(kex|ssh)_exchange_identification", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wording:
+class _SshMessage:
     says: re.Pattern[str]
     error: type[HostError]
     meaning: str
     hint: str
 
 
-def _wording(says: str, error: type[HostError], meaning: str, hint: str) -> _Wording:
-    return _Wording(re.compile(says, re.IGNORECASE), error, meaning, hint)
+def _wording(says: str, error: type[HostError], meaning: str, hint: str) -> _SshMessage:
+    return _SshMessage(re.compile(says, re.IGNORECASE), error, meaning, hint)
 
 
 # The first that matches counts: a failed jump host ends with the words of the connection through it.
@@ -43,12 +43,12 @@ _WORDINGS = (
         HostKeyChanged,
         "the host shows another key than the known one, or a revoked one",
         "if the machine was set up anew, ask its administrator for the new fingerprint, then forget the old key:"
-        " {forget}; otherwise somebody may be in between: do not connect",
+        " {forget}; otherwise the connection may be intercepted: do not connect",
     ),
     _wording(
         r"host key is known|host key verification failed",
         HostKeyUnknown,
-        "nobody has confirmed this host's key yet",
+        "this host's key is not confirmed yet",
         "connect once by hand and compare the fingerprint: {by_hand}",
     ),
     _wording(
@@ -92,7 +92,7 @@ _WORDINGS = (
 )
 
 
-def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | None:
+def explain_ssh(host: str, destination: str, failure: ConnectionFailure) -> HostError | None:
     """Explain it; None if only the shared connection was gone, so that a new one is worth a try."""
     if failure.began:
         return _lost(host, failure)
@@ -108,23 +108,23 @@ def explain_ssh(host: str, destination: str, failure: Failure) -> HostError | No
     return _unknown(host, destination, failure)
 
 
-def _named(host: str, destination: str, failure: Failure, wording: _Wording) -> HostError:
+def _named(host: str, destination: str, failure: ConnectionFailure, wording: _SshMessage) -> HostError:
     hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
     line = next(line for line in failure.said.splitlines() if wording.says.search(line))
     return wording.error(_text(host, wording.meaning, failure, line), hint)
 
 
-def _lost(host: str, failure: Failure) -> HostError:
+def _lost(host: str, failure: ConnectionFailure) -> HostError:
     hint = "is the network or VPN up? the command had begun; `rlx status` says what is there"
     return ConnectionLost(_text(host, "the connection broke while the command ran", failure, ""), hint)
 
 
-def _login_failed(host: str, destination: str, failure: Failure) -> HostError:
+def _login_failed(host: str, destination: str, failure: ConnectionFailure) -> HostError:
     meaning = f"the login shell ended before the command began (exit {failure.code})"
     return AccessDenied(_text(host, meaning, failure, failure.said), f"see what it says: {by_hand(destination)}")
 
 
-def _unknown(host: str, destination: str, failure: Failure) -> HostError:
+def _unknown(host: str, destination: str, failure: ConnectionFailure) -> HostError:
     """ssh may also have failed after the command was sent, so it may have arrived."""
     meaning = "ssh failed" if failure.said else "the host stopped answering"
     error = Unreachable(_text(host, meaning, failure, failure.said), f"see by hand: {by_hand(destination)}")
@@ -132,7 +132,7 @@ def _unknown(host: str, destination: str, failure: Failure) -> HostError:
     return error
 
 
-def _text(host: str, meaning: str, failure: Failure, said: str) -> str:
+def _text(host: str, meaning: str, failure: ConnectionFailure, said: str) -> str:
     """Add the first line of what was said."""
     words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
     return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"

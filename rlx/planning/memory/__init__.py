@@ -1,22 +1,32 @@
-"""Estimate the memory a device needs in each phase of a step, from typical to longest: docs/dev/memory-model.md."""
+"""Estimate the memory that a device needs in each phase of a step: docs/dev/memory-model.md."""
 
-from rlx.planning.memory.activations import Span
-from rlx.planning.memory.estimate import Estimate, Phase, estimate, span_text
-from rlx.planning.memory.inputs import device_of, estimate_of, job_of
-from rlx.planning.memory.job import GIB, Count, Device, Job, Offload, Recompute, Rollout, Split
+from rlx.planning.memory.activations import MemoryRange
+from rlx.planning.memory.estimate import MemoryEstimate, MemoryPhase, estimate, estimate_of, span_text
+from rlx.planning.memory.job import (
+    GIB,
+    Count,
+    MemoryDevice,
+    Offload,
+    Recompute,
+    RolloutSetup,
+    Split,
+    TrainingSetup,
+    device_of,
+    job_of,
+)
 
 __all__ = [
     "GIB",
     "Count",
-    "Device",
-    "Estimate",
-    "Job",
+    "MemoryDevice",
+    "MemoryEstimate",
+    "MemoryPhase",
+    "MemoryRange",
     "Offload",
-    "Phase",
     "Recompute",
-    "Rollout",
-    "Span",
+    "RolloutSetup",
     "Split",
+    "TrainingSetup",
     "device_of",
     "estimate",
     "estimate_of",

@@ -1,25 +1,25 @@
-"""Bytes a device that a micro batch needs on top of the states: activations, logits, gathered weights.
+"""Compute the bytes per device that a micro batch needs beyond the states: activations, logits, gathered weights.
 
-The accounting is that of Korthikanti et al. 2022 (arXiv:2205.05198, section 4.1), done again for the layers of today:
-RMSNorm, grouped queries, SwiGLU, experts, and an attention kernel that keeps no scores (arXiv:2205.14135). Values have
-16 bits. What transformers' own modules keep has been measured, and agrees (tests/planning/test_memory.py).
+The accounting follows Korthikanti et al. 2022 (arXiv:2205.05198, section 4.1), extended to current layers: RMSNorm,
+grouped queries, SwiGLU, experts, and an attention kernel that keeps no scores (arXiv:2205.14135). Values have 16 bits.
+Measurements of transformers' own modules agree (tests/planning/test_memory.py).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.planning.memory.job import Count, Job
+from rlx.planning.memory.job import Count, TrainingSetup
 from rlx.planning.memory.states import local_parameters
-from rlx.planning.models.parameters import count_parameters
+from rlx.planning.models.architectures import count_parameters
 
-# Bytes a logit: the output of the head in 16 bits and its gradient, both in 16 bits, are surely there; the most is its
-# 32-bit copy, too (arXiv:2205.05198, section 4.3), and another one for an entropy that is not taken piece by piece.
+# Bytes per logit. At least the output of the head and its gradient, both in 16 bits; at most also its 32-bit copy
+# (arXiv:2205.05198, section 4.3), and another copy for an entropy that is not computed in pieces.
 _LOGIT, _LOGIT_COPY = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class MemoryRange:
     """Bytes at the typical and at the longest lengths, with the kernels that take least and most."""
 
     typical: float
@@ -28,9 +28,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class _Layer:
-    """Bytes a token that one layer keeps for its backward pass.
+    """Bytes per token that one layer keeps for its backward pass.
 
-    `outside` is split by sequence parallelism only, `inside` by tensor parallelism, `routed` is the copy of a token
+    `outside` is split by sequence parallelism only, `inside` by tensor parallelism; `routed` is the copy of a token
     for each of its experts.
     """
 
@@ -39,8 +39,8 @@ class _Layer:
     routed: float = 0.0
 
 
-def update_activations(job: Job) -> Span:
-    """Sum what is kept for the backward pass of one micro batch, of the fullest pipeline stage.
+def update_activations(job: TrainingSetup) -> MemoryRange:
+    """Sum what the fullest pipeline stage keeps for the backward pass of one micro batch.
 
     The first stage has as many micro batches in flight as there are stages: as much as all layers of one
     (arXiv:2205.05198, section 4.2.3). A layer that is recomputed keeps its input, and is then redone with those up to
@@ -49,13 +49,13 @@ def update_activations(job: Job) -> Span:
     return _by_tokens(job, job.update_tokens, kept_a_token(job))
 
 
-def forward_activations(job: Job) -> Span:
-    """One layer at work; nothing is kept."""
+def forward_activations(job: TrainingSetup) -> MemoryRange:
+    """Return the activations of one layer in a forward pass, which keeps nothing."""
     return _by_tokens(job, job.log_prob_tokens, max(_kept(job, layer) for layer, _ in _layers(job)))
 
 
-def kept_a_token(job: Job) -> float:
-    """Bytes that an update keeps of one token."""
+def kept_a_token(job: TrainingSetup) -> float:
+    """Return the bytes that an update keeps per token."""
     layers, total, mode = _layers(job), job.shape.layers, job.recompute
     every = sum(count * _kept(job, layer) for layer, count in layers)
     if not mode.full:
@@ -65,33 +65,33 @@ def kept_a_token(job: Job) -> float:
     return inputs + mode.stride * max(_kept(job, layer) for layer, _ in layers) + every * (total - redone) / total
 
 
-def update_logits(job: Job) -> Span:
+def update_logits(job: TrainingSetup) -> MemoryRange:
     return _logits(job, job.update_tokens, 2 * _LOGIT, job.entropy_logits[1])
 
 
-def forward_logits(job: Job) -> Span:
+def forward_logits(job: TrainingSetup) -> MemoryRange:
     return _logits(job, job.log_prob_tokens, _LOGIT, job.entropy_logits[0])
 
 
-def gathered_weights(job: Job, *, trained: bool) -> Span:
-    """FSDP's whole copies in 16 bits.
+def gathered_weights(job: TrainingSetup, *, trained: bool) -> MemoryRange:
+    """Return the size of FSDP's whole copies in 16 bits.
 
-    Surely the largest unit, a layer ahead of it, and in an update the unit's gradient; at most both tables and two
-    layers, and the gradient of the largest in 16 and 32 bits. Source: torch.distributed.fsdp, "Sharding Strategy"; verl
+    At least the largest unit, the next layer, and in an update the unit's gradient; at most both tables, two layers,
+    and the gradient of the largest unit in 16 and 32 bits. Source: torch.distributed.fsdp, "Sharding Strategy"; verl
     wraps each layer.
     """
     if job.is_megatron:
-        return Span(0.0, 0.0)
+        return MemoryRange(0.0, 0.0)
     counted = count_parameters(job.shape)
     tables = counted.embedding + counted.head
     layer = (local_parameters(job).total * job.fsdp_size - tables) / job.shape.layers
     unit = max(layer, counted.embedding)
     whole = trained and job.lora_rank is None
-    return Span(2 * (unit + layer) + whole * 2 * unit, 2 * (tables + 2 * layer) + whole * 6 * max(layer, tables))
+    return MemoryRange(2 * (unit + layer) + whole * 2 * unit, 2 * (tables + 2 * layer) + whole * 6 * max(layer, tables))
 
 
-def _layers(job: Job) -> list[tuple[_Layer, int]]:
-    """The kinds of layers, and how many there are of each."""
+def _layers(job: TrainingSetup) -> list[tuple[_Layer, int]]:
+    """Return the kinds of layers with the number of each."""
     shape = job.shape
     kinds = [(_dense(job), shape.dense_layers)]
     if shape.experts is not None:
@@ -99,12 +99,12 @@ def _layers(job: Job) -> list[tuple[_Layer, int]]:
     return [(layer, count) for layer, count in kinds if count]
 
 
-def _dense(job: Job) -> _Layer:
-    # The MLP keeps gate, up, the activated gate and the product.
+def _dense(job: TrainingSetup) -> _Layer:
+    # The MLP keeps gate, up, the activated gate and their product.
     return _Layer(_norms(job), _attention(job) + _unless(job, "mlp", 8 * job.shape.mlp_hidden))
 
 
-def _mixed(job: Job) -> _Layer:
+def _mixed(job: TrainingSetup) -> _Layer:
     shape, experts = job.shape, job.shape.experts
     assert experts is not None
     # The router's scores and probabilities in 32 bits.
@@ -114,21 +114,21 @@ def _mixed(job: Job) -> _Layer:
     return _Layer(outside, inside, _unless(job, "moe", 4 * shape.hidden * experts.active))
 
 
-def _unless(job: Job, module: str, size: float) -> float:
-    """Count it, but not where selective recomputation redoes it."""
+def _unless(job: TrainingSetup, module: str, size: float) -> float:
+    """Return the size, or 0 where selective recomputation computes the module again."""
     return 0.0 if module in job.recompute.modules else size
 
 
-def _norms(job: Job) -> int:
-    """Count of both norms the input and the output, which is what follows' input.
+def _norms(job: TrainingSetup) -> int:
+    """Count input and output of both norms; the output is the next module's input.
 
-    transformers' RMSNorm computes in 32 bits and keeps its input so, and its output before the weight as well.
+    transformers' RMSNorm computes in 32 bits and keeps its input in them, and its output before the weight as well.
     """
     return 2 * (2 + 2 if job.is_megatron else 4 + 2 + 2) * job.shape.hidden
 
 
-def _attention(job: Job) -> float:
-    """Queries, keys and values, those before their norms as well, and the output."""
+def _attention(job: TrainingSetup) -> float:
+    """Count queries, keys and values, also before their norms, and the output."""
     shape = job.shape
     if shape.latent is None:
         queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
@@ -139,27 +139,27 @@ def _attention(job: Job) -> float:
     return 2 * (heads + (latent.q_rank or 0) + latent.kv_rank + latent.rope_dim)
 
 
-def _kept(job: Job, layer: _Layer) -> float:
-    # With experts split by etp, each of its devices sees the tokens of all of them.
+def _kept(job: TrainingSetup, layer: _Layer) -> float:
+    # If etp splits the experts, each of its devices processes the tokens of all of them.
     routed = layer.routed * job.split.etp / job.split.tp
     return layer.outside / _outside(job) + layer.inside / job.split.tp + routed
 
 
-def _outside(job: Job) -> int:
+def _outside(job: TrainingSetup) -> int:
     return job.split.tp if job.sequence_parallel else 1
 
 
-def _by_tokens(job: Job, tokens: Count, each: float) -> Span:
-    """A kernel may do with less, or need more: 30 %."""
+def _by_tokens(job: TrainingSetup, tokens: Count, each: float) -> MemoryRange:
+    """Scale to the tokens per device, with 30 % less or more for differences between kernels."""
     least, most = tokens.typical / job.split.cp * each, tokens.longest / job.split.cp * each
-    return Span(0.7 * least, 1.3 * most)
+    return MemoryRange(0.7 * least, 1.3 * most)
 
 
-def _logits(job: Job, tokens: Count, surely: int, entropy: bool) -> Span:
+def _logits(job: TrainingSetup, tokens: Count, surely: int, entropy: bool) -> MemoryRange:
     if job.fused_logits:
-        return Span(0.0, 0.0)
+        return MemoryRange(0.0, 0.0)
     each = job.shape.vocab / job.split.tp / job.split.cp
     most = surely + _LOGIT_COPY + _LOGIT_COPY * entropy
-    # The last stage alone has logits, and it is not the fullest where its layers are fewer.
+    # Only the last stage has logits, and with fewer layers it is not the fullest.
     least = 0 if job.shape.layers % job.split.pp else surely
-    return Span(tokens.typical * each * least, tokens.longest * each * most)
+    return MemoryRange(tokens.typical * each * least, tokens.longest * each * most)

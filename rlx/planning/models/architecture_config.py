@@ -1,23 +1,26 @@
-"""The shapes of a model from its own config.json, as transformers writes it: better than any table."""
+"""Read the shapes of a model from its config.json, as transformers writes it; they outrank the table.
+
+Vision towers are counted as transformers 5.10 lays them out (`models/{qwen2_5_vl,qwen3_vl}/modeling_*.py`);
+tests/planning/test_architectures.py compares the formulas with the modules.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.errors import UsageError
 from rlx.local_files import parse_json, read_text
 from rlx.planning.models.architectures import Architecture, Experts, Latent, architecture_of, linear_attention
-from rlx.planning.models.vision import Vision, count_vision
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 CONFIG = "the model's config.json"
-# Biases and norms of attention are part of the code in transformers, not always of the file.
+# In transformers, biases and norms of attention are part of the code, not always of the file.
 _QKV_BIAS = {"qwen2", "qwen2_moe"}
 _QK_NORM = {"qwen3", "qwen3_moe"}
 _DENSE = {"llama", "qwen2", "qwen3"}
@@ -45,7 +48,7 @@ def known_architecture(recipe: Recipe) -> Architecture | None:
 
 
 def config_file(recipe: Recipe) -> Path:
-    """Where the model's config.json would be on this machine."""
+    """Return the path of the model's config.json on this machine."""
     # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
     return Path(os.path.expanduser(recipe.model.path), "config.json")  # noqa: PTH111
 
@@ -64,7 +67,7 @@ def architecture_from_text(text: str, where: str) -> Architecture:
 
 
 def architecture_from_config(config: Mapping[str, Any]) -> Architecture:
-    """Raises UsageError for a model type that rlx does not know, or a number that is missing."""
+    """Read a config. Raises UsageError for an unknown model type or a missing number."""
     kind = config.get("model_type")
     if kind in _LANGUAGE:
         return _with_vision(config, kind)
@@ -127,7 +130,7 @@ def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _positions(config: Mapping[str, Any]) -> int | None:
-    """Read it; None as well for scaled positions (`rope_scaling`): engines count those each in its own way."""
+    """Read the positions; None for scaled ones (`rope_scaling`), which engines count differently."""
     return None if config.get("rope_scaling") else _number(config, "max_position_embeddings", 0) or None
 
 
@@ -157,7 +160,7 @@ def _experts(config: Mapping[str, Any], kind: str) -> Experts | None:
 
 
 def _mixed_layers(config: Mapping[str, Any]) -> int:
-    """Layers with experts: every `decoder_sparse_step`-th, less those in `mlp_only_layers`."""
+    """Count layers with experts: every `decoder_sparse_step`-th, except those in `mlp_only_layers`."""
     named, every = config.get("mlp_only_layers") or [], _number(config, "decoder_sparse_step", 1)
     if not (isinstance(named, list) and all(type(layer) is int for layer in named)):
         raise UsageError("mlp_only_layers is no list of whole numbers", "copy the model's config.json again")
@@ -177,7 +180,7 @@ def _latent(config: Mapping[str, Any]) -> Latent:
 
 
 def _number(config: Mapping[str, Any], key: str, default: int | None = None) -> int:
-    """A whole number, positive unless the default is 0. A null counts as missing, as it does in transformers."""
+    """Read a whole number, positive unless the default is 0. A null counts as missing, as in transformers."""
     value = config.get(key)
     if value is None and default is not None:
         return default
@@ -185,3 +188,34 @@ def _number(config: Mapping[str, Any], key: str, default: int | None = None) -> 
         message = f"{key} is {value!r}, not a whole number from 1 to {_LARGEST}"
         raise UsageError(message, "copy the model's config.json again")
     return value
+
+
+_CHANNELS, _FRAMES, _MERGED = 3, 2, 4  # colours, frames of a patch, patches that become one token
+
+
+@dataclass(frozen=True, slots=True)
+class Vision:
+    """The widths of a vision tower; `out` is the language model's. Only Qwen3-VL has `positions` and `deepstack`."""
+
+    depth: int
+    hidden: int
+    mlp_hidden: int
+    out: int
+    patch: int
+    positions: int = 0
+    deepstack: int = 0
+    gated: bool = False
+
+
+def count_vision(tower: Vision) -> int:
+    """Count parameters: Qwen2.5-VL has gated MLPs and RMSNorm; Qwen3-VL plain MLPs, LayerNorm, biases and mergers."""
+    hidden, width, wide = tower.hidden, tower.mlp_hidden, _MERGED * tower.hidden
+    attention = 4 * hidden * hidden + 4 * hidden
+    matrices = 3 if tower.gated else 2
+    mlp = matrices * hidden * width + (matrices - 1) * width + hidden
+    norm = 1 if tower.gated else 2
+    block = attention + mlp + 2 * norm * hidden
+    embedding = _CHANNELS * _FRAMES * tower.patch**2 * hidden + (0 if tower.gated else hidden)
+    merger = wide * wide + wide + wide * tower.out + tower.out
+    mergers = merger + norm * hidden + tower.deepstack * (merger + norm * wide)
+    return tower.depth * block + embedding + tower.positions * hidden + mergers

@@ -1,1 +1,1 @@
-"""Ask a site what it is and has: probes as data, packed into one round trip."""
+"""Query a site by probes, which are data and share one round trip."""

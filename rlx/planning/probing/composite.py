@@ -1,4 +1,4 @@
-"""Many probes as one script, one round trip for all; and their answers taken apart again."""
+"""Pack many probes into one script for one round trip, and split the output into their answers."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rlx.model import Cmd
 from rlx.planning.probing.probe import Question, Side, script
 
 _END_OF_CONTAINER = "END_OF_CONTAINER"
-# timeout(1) says 124; 137 and 143 are the signals that it sends.
+# timeout(1) exits with 124; 137 and 143 are the signals that it sends.
 _TIMED_OUT = frozenset({124, 137, 143})
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """The answer of one probe. `status` is None if it did not come to its end."""
+class ProbeAnswer:
+    """The answer of one probe. `status` is None if the probe did not end."""
 
     text: str
     status: int | None
@@ -27,7 +27,7 @@ class Frame:
 
 
 def pack(questions: Iterable[Question], container: str | None = None, inside: Sequence[Question] = ()) -> str:
-    """The script for `sh -s MARK`; with a container, it carries the script for that one in itself."""
+    """Return the script for `sh -s MARK`, which contains the script for the container if there is one."""
     calls = _calls(questions) if container is None else _calls_and_enter(questions, container, inside)
     parts = [script("composite.sh"), calls]
     parts.append('printf \'\\n%s time %s\\n\' "$mark" "$(date +%s)"\n')
@@ -37,7 +37,7 @@ def pack(questions: Iterable[Question], container: str | None = None, inside: Se
 def pack_beside(
     command: Cmd, name: str, questions: Iterable[Question], container: str, inside: Sequence[Question]
 ) -> str:
-    """The script of `pack` that runs a command while it asks the probes; what that says is the frame `name`."""
+    """Return the script of `pack` that also runs a command, whose output becomes the frame `name`."""
     parts = [
         script("composite.sh"),
         f"{command.raw()} </dev/null 2>&1 | {{\n",
@@ -49,7 +49,7 @@ def pack_beside(
 
 
 def _calls_and_enter(questions: Iterable[Question], container: str, inside: Sequence[Question]) -> str:
-    """The container is entered while the host is asked; not while either asks the devices, which are the same."""
+    """Query the container while the host is queried, but the devices that both share one at a time."""
     asked = list(questions)
     first = "".join(_call(question) for question in asked if question.probe.asks_devices)
     rest = [question for question in asked if not question.probe.asks_devices]
@@ -65,7 +65,7 @@ def _calls(questions: Iterable[Question]) -> str:
 
 
 def _beside(long: str, calls: str) -> str:
-    """What it says waits in a pipe, so that it does not mix with theirs."""
+    """Run `long` beside the calls; its output waits in a pipe, so that the two do not mix."""
     return f"{{\n{long}}} | {{\n{calls}cat\n}}\n"
 
 
@@ -75,12 +75,12 @@ def _enter(container: str, inside: Sequence[Question]) -> str:
 
 
 def framed(mark: str, name: str, commands: str) -> str:
-    """Shell commands with a frame round what they say."""
+    """Write shell commands with a frame around their output."""
     return f"printf '\\n%s begin {name}\\n' \"{mark}\"\n{commands}printf '\\n%s end {name} 0\\n' \"{mark}\"\n"
 
 
 def total_limit_s(questions: Iterable[Question]) -> int:
-    """The longest that the probes may take together; what reads them waits 3 s longer for each."""
+    """Return the time limit of all probes together; the reader waits 3 s longer for each."""
     return 10 + sum(question.probe.limit_s + 4 for question in questions)
 
 
@@ -90,33 +90,33 @@ def _call(question: Question) -> str:
     return f"{shell}{Cmd('probe', probe.name, str(probe.limit_s), script(probe.script), *question.arguments).raw()}\n"
 
 
-def frames(output: str, mark: str) -> dict[str, Frame]:
-    """The answers by the name of the probe."""
+def frames(output: str, mark: str) -> dict[str, ProbeAnswer]:
+    """Return the answers by the name of the probe."""
     begin = re.compile(rf"^{re.escape(mark)} begin (\S+)\n", re.MULTILINE)
     return {match[1]: _frame(output[match.end() :], match[1], mark) for match in begin.finditer(output)}
 
 
-def _frame(rest: str, name: str, mark: str) -> Frame:
+def _frame(rest: str, name: str, mark: str) -> ProbeAnswer:
     end = re.search(rf"^{re.escape(mark)} end {re.escape(name)} (\d{{1,9}})$", rest, re.MULTILINE)
     if end:
-        return Frame(rest[: max(end.start() - 1, 0)], int(end[1]))
+        return ProbeAnswer(rest[: max(end.start() - 1, 0)], int(end[1]))
     nothing_more = re.search(rf"^{re.escape(mark)} ", rest, re.MULTILINE)
-    return Frame(rest[: nothing_more.start() - 1] if nothing_more else rest, None)
+    return ProbeAnswer(rest[: nothing_more.start() - 1] if nothing_more else rest, None)
 
 
 def outside_frames(text: str, mark: str) -> str:
-    """The text without the frames of probes that are in it, of both sides."""
+    """Return the text without the frames of both sides."""
     begin_to_end = rf"^({re.escape(mark)}(?:-inside)?) begin (\S+)\n.*?^\1 end \2 \d+$"
     return re.sub(begin_to_end, "", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def times(output: str, mark: str) -> list[int]:
-    """The host's clock at the beginning and at the end of the script, seconds since 1970."""
+    """Return the host's clock at the beginning and at the end of the script, in seconds since 1970."""
     return [int(text) for text in re.findall(rf"^{re.escape(mark)} time (\d{{1,18}})$", output, re.MULTILINE)]
 
 
-def read_side(questions: Sequence[Question], answers: dict[str, Frame]) -> Side:
-    """Each answer read by the probe that asked for it."""
+def read_side(questions: Sequence[Question], answers: dict[str, ProbeAnswer]) -> Side:
+    """Parse each answer by its probe."""
     asked = {question.probe.name: question.probe for question in questions}
     found = {name: answers[name] for name in asked if name in answers}
     return Side(

@@ -1,4 +1,4 @@
-"""The facts that rules look at: the recipe, and the settings that its back-end really gets."""
+"""The facts that rules check: the recipe, and the settings that its back-end really gets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.protocol import load_backend
 from rlx.backends.registry import optional_part
 from rlx.errors import UsageError
-from rlx.planning.memory import Estimate, estimate_of
+from rlx.planning.memory import MemoryEstimate, estimate_of
 from rlx.planning.models.architecture_config import architecture_from_text, known_architecture
 from rlx.planning.models.architectures import Architecture, architecture_of
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Numbers are None where nobody knows them before the start: then no rule about them speaks."""
+class RecipeFacts:
+    """The facts of one arm. A number that is unknown before the start is None, and its rules are skipped."""
 
     resolved: ResolvedRecipe
     settings: EffectiveSettings
@@ -41,16 +41,16 @@ class Facts:
         return value if type(value) is int else None
 
     def count(self, key: str) -> int | None:
-        """A whole number of at least 1."""
+        """Return a whole number of at least 1."""
         value = self.whole(key)
         return value if value is not None and value > 0 else None
 
     def source(self, key: str) -> str:
-        """The recipe key from which a setting follows; the setting's own name where it is a default."""
+        """Return the recipe key from which a setting follows; the setting's own name for a default."""
         return self.settings.sources.get(key, key)
 
     def named(self, key: str) -> str:
-        """`train.micro_batch_size 16`, for messages; the value as YAML writes it."""
+        """Write `train.micro_batch_size 16` for messages, with the value as in YAML."""
         value = self.settings.get(key)
         return f"{self.source(key)} {value if isinstance(value, str) else json.dumps(value, default=str)}"
 
@@ -63,12 +63,12 @@ class Facts:
 
     @property
     def architecture(self) -> Architecture | None:
-        """The model's shapes: from its config.json on the host or here, else from the table. None: not known."""
+        """The model's shapes, from its config.json on the host or here, else from the table. None: not known."""
         return self._shape[0]
 
     @property
     def architecture_problem(self) -> str:
-        """The reason why the config.json that was found does not count; "" if it does, or there is none."""
+        """The reason why the config.json that was found is not used; "" if it is, or there is none."""
         return self._shape[1]
 
     @cached_property
@@ -81,47 +81,47 @@ class Facts:
             return architecture_of(self.recipe), problem.message
 
     @cached_property
-    def memory(self) -> Estimate | None:
-        """None where the model or the memory of a device is not known, or the devices are split otherwise than told."""
+    def memory(self) -> MemoryEstimate | None:
+        """The estimate; None where model or device memory is unknown, or an override splits the devices differently."""
         if self.architecture is None or not self.is_split_as_written:
             return None
         return estimate_of(self.recipe, self.settings, self.architecture)
 
     @property
     def is_split_as_written(self) -> bool:
-        """Tell whether the devices are split as the recipe's `layout` says, and by no override otherwise."""
+        """Whether the devices are split as the recipe's `layout` says, without an override."""
         return True
 
     @property
     def fixed_micro_batches(self) -> bool:
-        """Tell whether a micro batch is a number of samples, and not filled up by tokens."""
+        """Whether a micro batch is a number of samples, and not filled up by tokens."""
         return True
 
     @property
     def train_rows(self) -> int | None:
-        """Rows that are trained on."""
+        """The number of training rows."""
         return self.recipe.data.train_rows
 
     @property
     def steps_of_epoch(self) -> int | None:
-        """Whole batches of the rows."""
+        """The number of whole batches of the rows."""
         return self.train_rows // self.recipe.train.batch_size if self.train_rows else None
 
     @property
     def steps_of_data(self) -> int | None:
-        """Whole batches in all epochs; what is left of each epoch is dropped."""
+        """The number of whole batches in all epochs; the remainder of each epoch is dropped."""
         return self.steps_of_epoch * self.recipe.train.epochs if self.steps_of_epoch is not None else None
 
     @property
     def steps(self) -> int | None:
-        """Steps that will be taken: what is asked for, or what the data gives if that is less."""
+        """The number of steps: as the recipe says, or fewer if the data is smaller."""
         return min(filter(None, (self.steps_of_data, self.recipe.train.steps)), default=None)
 
 
-def facts_of(resolved: ResolvedRecipe, found: Installation | None = None) -> Facts:
-    """With the numbers of its back-end, if that has any. Raises UsageError where nobody knows the settings."""
+def facts_of(resolved: ResolvedRecipe, found: Installation | None = None) -> RecipeFacts:
+    """Return the facts, with those of the back-end if it has any. Raises UsageError if the settings are unknown."""
     kind = resolved.recipe.backend.kind
     settings = load_backend(kind).settings(resolved, found)
     own = optional_part(kind, "rules.facts")
-    facts: Facts = (own.BackendFacts if own else Facts)(resolved, settings, found)
+    facts: RecipeFacts = (own.BackendFacts if own else RecipeFacts)(resolved, settings, found)
     return facts

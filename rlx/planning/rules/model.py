@@ -1,16 +1,16 @@
-"""A model whose shapes nobody knows: what is not looked at for it, which would read as if nothing was wrong."""
+"""Report a model of unknown shapes, for which memory and layouts are not checked."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rlx.planning.models.architectures import linear_attention
-from rlx.planning.rules.facts import Facts
-from rlx.planning.rules.rule_table import Flaw, note, rule
+from rlx.planning.rules.facts import RecipeFacts
+from rlx.planning.rules.rule_table import RuleFinding, note, rule
 
 
 @rule("RLX238")
-def unknown_shapes(facts: Facts) -> Iterator[Flaw]:
+def unknown_shapes(facts: RecipeFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     if facts.architecture is not None or recipe.layout.device == "cpu":
         return
@@ -21,7 +21,7 @@ def unknown_shapes(facts: Facts) -> Iterator[Flaw]:
     yield note(message, "model.arch of a model with the same shapes, or a config.json that rlx can read", "model.path")
 
 
-def _reason(facts: Facts, name: str) -> str:
+def _reason(facts: RecipeFacts, name: str) -> str:
     if facts.architecture_problem:
         return facts.architecture_problem
     return f"it {linear_attention(name)}" if linear_attention(name) else "its shapes are not known"

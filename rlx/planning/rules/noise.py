@@ -1,12 +1,12 @@
-"""Adaptive quantisation noise that would not be there, or not what the recipe says."""
+"""Report adaptive quantisation noise that would be missing, or not as the recipe says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rlx.model import stage_sigmas
-from rlx.planning.rules.facts import Facts
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.facts import RecipeFacts
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 # Of 200,000 bfloat16 weights around 1, as norm weights are, σ 1e-3 changed 2.5 % and 5e-4 none.
 RESOLVED = 1e-3
@@ -26,7 +26,7 @@ NAMES = {
 
 
 @rule("RLX620")
-def resolution(facts: Facts) -> Iterator[Flaw]:
+def resolution(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn is None or facts.recipe.model.dtype != "bfloat16" or "rmsnorm" not in aqn.layer_types:
         return
@@ -42,7 +42,7 @@ def resolution(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule("RLX621")
-def strength(facts: Facts) -> Iterator[Flaw]:
+def strength(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn and aqn.sigma_start >= FACTOR * PUBLISHED:
         message = f"aqn.sigma_start {aqn.sigma_start:g} is {aqn.sigma_start / PUBLISHED:g} times that of QeRL's scripts"
@@ -51,7 +51,7 @@ def strength(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule("RLX626")
-def targets(facts: Facts) -> Iterator[Flaw]:
+def targets(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn is None:
         return
@@ -69,7 +69,7 @@ def targets(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule("RLX627")
-def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
+def stages_and_steps(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     steps, of = (facts.steps_of_epoch, " of an epoch") if aqn and aqn.per_epoch else (facts.steps, "")
     if aqn and steps and aqn.stages > steps:
@@ -78,7 +78,7 @@ def stages_and_steps(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule("RLX642")
-def split_weights(facts: Facts) -> Iterator[Flaw]:
+def split_weights(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn, tp = facts.recipe.aqn, facts.recipe.rollout.tp
     if aqn and aqn.provider == "payload" and "linear" in aqn.layer_types and tp > 1:
         message = f"aqn.layer_types linear: rollout.tp {tp} splits these weights, and only whole ones take noise"
@@ -86,7 +86,7 @@ def split_weights(facts: Facts) -> Iterator[Flaw]:
 
 
 @rule("RLX695")
-def adaptive(facts: Facts) -> Iterator[Flaw]:
+def adaptive(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn, recipe = facts.recipe.aqn, facts.recipe
     if aqn is None or aqn.adaptive is None:
         return
@@ -94,12 +94,12 @@ def adaptive(facts: Facts) -> Iterator[Flaw]:
         message = f"aqn.schedule adaptive: nothing hands the measurements to rollout.engine {recipe.rollout.engine}"
         yield error(message, "rollout.engine: cpu, or another aqn.schedule", "aqn.schedule")
     elif recipe.algorithm.correction is not None and recipe.algorithm.correction.bypass:
-        message = "aqn.schedule adaptive: where the correction is a bypass, neither gap nor entropy is measured"
+        message = "aqn.schedule adaptive: with a bypass correction, neither gap nor entropy is measured"
         yield error(message, "no bypass, or another aqn.schedule", "aqn.schedule")
 
 
 @rule("RLX195")
-def perturbations(facts: Facts) -> Iterator[Flaw]:
+def perturbations(facts: RecipeFacts) -> Iterator[RuleFinding]:
     aqn, rollout, layout = facts.recipe.aqn, facts.recipe.rollout, facts.recipe.layout
     if aqn is None or aqn.perturbations == 1:
         return
@@ -111,12 +111,12 @@ def perturbations(facts: Facts) -> Iterator[Flaw]:
         message = f"{place} {many}: with several devices the answers of a group come from several replicas"
         yield error(message, "one device, or 1", place)
     elif rollout.n % many:
-        message = f"{place} {many}: the {rollout.n} answers of a group (rollout.n) cannot be dealt out to them equally"
+        message = f"{place} {many}: the {rollout.n} answers of a group (rollout.n) cannot be distributed equally"
         yield error(message, f"a divisor of {rollout.n}", place)
 
 
-def _module_names(facts: Facts, kind: str) -> tuple[str, ...]:
-    """Names of one block and what follows it. Experts count unless the model is known to have none."""
+def _module_names(facts: RecipeFacts, kind: str) -> tuple[str, ...]:
+    """Return the names of one block and of the layers after it; experts unless the model is known to have none."""
     has_none = facts.architecture is not None and facts.architecture.experts is None
     experts = () if kind == "rmsnorm" or has_none else tuple(f"model.layers.0.mlp.{name}" for name in _EXPERTS)
     return NAMES[kind] + experts

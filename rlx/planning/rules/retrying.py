@@ -1,33 +1,33 @@
-"""`retry` of a recipe: what a further attempt may follow on, and from where it can go on."""
+"""Check `retry` of a recipe: which causes allow another attempt, and where it can resume."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from rlx.model.attempt_lineage import LOST, MACHINE_CAUSES
-from rlx.planning.rules.facts import Facts
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.facts import RecipeFacts
+from rlx.planning.rules.rule_table import RuleFinding, error, rule
 
 
 @rule("RLX050")
-def on_machine_alone(facts: Facts) -> Iterator[Flaw]:
-    asked = facts.recipe.retry
+def on_machine_alone(facts: RecipeFacts) -> Iterator[RuleFinding]:
+    retry = facts.recipe.retry
     allowed = {LOST, *MACHINE_CAUSES}
-    for cause in asked.on if asked else ():
+    for cause in retry.on if retry else ():
         if cause not in allowed:
-            yield error(f"retry.on {cause} does not lie in the machine", f"remove {cause}", "retry.on")
+            yield error(f"retry.on {cause} is not a cause of the machine", f"remove {cause}", "retry.on")
 
 
 @rule("RLX051")
-def saved(facts: Facts) -> Iterator[Flaw]:
+def saved(facts: RecipeFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     if recipe.retry is not None and recipe.retry.from_checkpoint and recipe.train.save_every is None:
-        message = "retry.from_checkpoint true, and train.save_every null: there is no checkpoint to go on from"
+        message = "retry.from_checkpoint true, and train.save_every null: there is no checkpoint to resume from"
         yield error(message, "set train.save_every, or retry.from_checkpoint: false", "retry.from_checkpoint")
 
 
 @rule("RLX052")
-def one_node(facts: Facts) -> Iterator[Flaw]:
+def one_node(facts: RecipeFacts) -> Iterator[RuleFinding]:
     nodes = facts.recipe.layout.nodes
     if facts.recipe.retry is not None and nodes > 1:
         yield error(f"retry with layout.nodes {nodes}", "remove retry", "retry")

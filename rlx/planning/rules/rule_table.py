@@ -1,4 +1,4 @@
-"""The rules: each a small generator of flaws with an id, whose row in the table of findings says what it means."""
+"""Register the rules: each is a small generator of findings, whose id has a row in the table of findings."""
 
 from __future__ import annotations
 
@@ -6,20 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from rlx.backends.registry import kinds, optional_part, packages
 from rlx.findings import free_id, require_row
 from rlx.model import Severity
 
-# Rules that hold for every back-end, a module for each subject.
+# Rules for every back-end, one module per subject.
 _COMMON = ("travelling", "trainer", "model", "noise", "experiment", "tracking", "retrying")
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
-    """The result of a rule: numbers in `message`, what to write instead in `fix`. `key`: the recipe key at fault."""
+class RuleFinding:
+    """One result of a rule. `message` has the numbers, `fix` what to write instead, `key` the recipe key."""
 
     severity: Severity
     message: str
@@ -27,8 +26,8 @@ class Flaw:
     key: str = ""
 
 
-# A common rule takes Facts, one of a back-end the Facts of that.
-Check = Callable[[Any], Iterator[Flaw]]
+# A common rule takes RecipeFacts, a rule of a back-end takes the subclass of its back-end.
+Check = Callable[[Any], Iterator[RuleFinding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Rule:
 
     @property
     def backend(self) -> str | None:
-        """The kind in whose folder it stands; None: it holds for every back-end."""
+        """The back-end whose folder has the rule; None: it is for every back-end."""
         return next((kind for kind, package in packages().items() if self.module.startswith(f"{package}.")), None)
 
 
@@ -50,7 +49,7 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(id: str) -> Callable[[Check], Check]:
-    """Register a rule on the recipes of the back-end in whose folder it stands.
+    """Register a rule for the recipes of the back-end whose folder has it.
 
     Raises ValueError for an id that another rule has, or that has no row in the table of findings.
     """
@@ -68,7 +67,7 @@ def rule(id: str) -> Callable[[Check], Check]:
 
 @cache
 def rules_of(kind: str) -> tuple[Rule, ...]:
-    """The rules on recipes of a kind, in the order of its subjects; those of one subject in the order of their ids."""
+    """Return the rules for recipes of a back-end by subject, and those of one subject in the order of their ids."""
     own = optional_part(kind, "rules")
     subjects: tuple[str, ...] = own.MODULES if own else ()
     common = tuple(subject for subject in _COMMON if subject not in subjects)
@@ -76,31 +75,28 @@ def rules_of(kind: str) -> tuple[Rule, ...]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule, once: those of each back-end after another."""
+    """Return every rule once, one back-end after another."""
     return tuple(dict.fromkeys(rule for kind in kinds() for rule in rules_of(kind)))
 
 
 def _of_subject(kind: str, subject: str) -> list[Rule]:
     common = import_module(f"{__package__}.{subject}") if subject in _COMMON else None
     modules = [module for module in (common, optional_part(kind, f"rules.{subject}")) if module]
-    found = [rule for module in modules for rule in _in_module(module)]
+    # From a copy, since another thread that plans for another host may be loading rules.
+    rules = tuple(_RULES.values())
+    found = [rule for module in modules for rule in rules if rule.module == module.__name__]
     return sorted(found, key=lambda rule: rule.id) if len(modules) > 1 else found
 
 
-def _in_module(module: ModuleType) -> list[Rule]:
-    """Select from a copy: the hosts of a sweep are planned in threads, and another one may just load more rules."""
-    return [rule for rule in tuple(_RULES.values()) if rule.module == module.__name__]
+def error(message: str, fix: str, key: str = "") -> RuleFinding:
+    """Report that the run would fail, or would not be what the recipe says."""
+    return RuleFinding(Severity.ERROR, message, fix, key)
 
 
-def error(message: str, fix: str, key: str = "") -> Flaw:
-    """The run would fail, or would not be what the recipe says."""
-    return Flaw(Severity.ERROR, message, fix, key)
+def warning(message: str, fix: str, key: str = "") -> RuleFinding:
+    """Warn of a run that works but may not be intended."""
+    return RuleFinding(Severity.WARNING, message, fix, key)
 
 
-def warning(message: str, fix: str, key: str = "") -> Flaw:
-    """Warn: it runs, and somebody should know first."""
-    return Flaw(Severity.WARNING, message, fix, key)
-
-
-def note(message: str, fix: str = "", key: str = "") -> Flaw:
-    return Flaw(Severity.NOTE, message, fix, key)
+def note(message: str, fix: str = "", key: str = "") -> RuleFinding:
+    return RuleFinding(Severity.NOTE, message, fix, key)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.registry import optional_part
-from rlx.planning.rules.facts import Facts
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.facts import RecipeFacts
+from rlx.planning.rules.rule_table import RuleFinding, error, rule
 
 
 @rule("RLX230")
-def unknown_trainer(facts: Facts) -> Iterator[Flaw]:
+def unknown_trainer(facts: RecipeFacts) -> Iterator[RuleFinding]:
     backend = facts.recipe.backend
     part = optional_part(backend.kind, "trainers")
     known: tuple[str, ...] = part.names(facts.settings.version) if part else ()

@@ -1,4 +1,4 @@
-"""Files of this machine that travel with a run although they are not the recipe's own."""
+"""Report files of this machine that are uploaded with a run from outside the recipe's folder."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlx.local_files import is_outside, is_private
-from rlx.planning.rules.facts import Facts
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.facts import RecipeFacts
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
 
 
 @rule("RLX026")
-def files_from_outside(facts: Facts) -> Iterator[Flaw]:
+def files_from_outside(facts: RecipeFacts) -> Iterator[RuleFinding]:
     folder = facts.resolved.folder
     for key, path in reward_files(facts.recipe).items():
         try:
@@ -24,18 +24,18 @@ def files_from_outside(facts: Facts) -> Iterator[Flaw]:
             if not is_secret and not is_outside(path, folder):
                 continue
         except OSError:
-            continue  # The rules of the back-end say that it cannot be read.
+            continue  # The rules of the back-end report that it cannot be read.
         name = f"{key} {os.path.relpath(path, folder)}"
         if is_secret and not any(path.samefile(allowed) for allowed in _allowed(facts)):
-            fix = f"put it beside the recipe, or if you want it to travel: --send {path}"
-            yield error(f"{name} is private, and would travel with the run", fix, key)
+            fix = f"move it beside the recipe, or confirm the upload: --send {path}"
+            yield error(f"{name} is private, and would be uploaded with the run", fix, key)
         else:
-            fix = "look whether you want that; a file beside the recipe is its own"
-            yield warning(f"{name} lies outside the recipe's folder, and travels with the run", fix, key)
+            fix = "check that this is intended; a file beside the recipe causes no warning"
+            yield warning(f"{name} is outside the recipe's folder, and is uploaded with the run", fix, key)
 
 
 def reward_files(recipe: Recipe) -> Mapping[str, Path]:
-    """List the files of this machine that travel because the recipe names them, by its keys."""
+    """List the files of this machine that are uploaded because the recipe names them, by its keys."""
     from rlx.recipe.schema import FunctionReward
 
     post = recipe.eval.post
@@ -43,6 +43,6 @@ def reward_files(recipe: Recipe) -> Mapping[str, Path]:
     return {key: Path(reward.path) for key, reward in rewards.items() if isinstance(reward, FunctionReward)}
 
 
-def _allowed(facts: Facts) -> Iterator[Path]:
+def _allowed(facts: RecipeFacts) -> Iterator[Path]:
     paths = (Path(os.path.expanduser(name)) for name in facts.resolved.sendable)  # noqa: PTH111
     return (path for path in paths if path.exists())

@@ -17,7 +17,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.hosts import Completed
 from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.model import to_jsonable
-from rlx.model.attempt_lineage import Checkpoint, CheckpointFiles, Lineage
+from rlx.model.attempt_lineage import CheckpointFiles, Lineage, SavedCheckpoint
 from rlx.model.run_dir import CHECKPOINTS_DIR, LINEAGE_FILE, RESUME_FILE
 from rlx.runs import supervisor
 from rlx.runs.launching.launch import send_archive
@@ -38,7 +38,7 @@ class Resumption:
     `marker`: the file in which a back-end looks for its last checkpoint; it is rewritten to name this one.
     """
 
-    checkpoint: Checkpoint | None = None
+    checkpoint: SavedCheckpoint | None = None
     aside: tuple[str, ...] = ()
     marker: str = ""
 

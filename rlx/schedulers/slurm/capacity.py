@@ -28,7 +28,7 @@ def capacity(place: Place, site: Site) -> tuple[QueuedJob, ...]:
 
 
 def parse_jobs(text: str) -> tuple[QueuedJob, ...]:
-    """Parse a line a job. Anybody may give a job a name with a line end in it: what is no line of a job is left out."""
+    """Parse one line per job. A name may contain a line end, so lines that do not describe a job are ignored."""
     jobs = []
     for line in text.split("\n"):
         with suppress(ValueError):

@@ -34,7 +34,7 @@ _FORMS: Mapping[str, tuple[str, str]] = {
     "mem": (_MEMORY, "memory of a node, such as 500G, or 0 for all of it"),
     "cpus_per_task": (r"[1-9][0-9]{0,3}", "CPUs of a node"),
     "exclusive": (r"yes", "yes, or left out"),
-    "warn": (r"[0-9]{1,4}", "seconds before the time limit at which a run is told to end"),
+    "warn": (r"[0-9]{1,4}", "seconds before the time limit at which a run is asked to end"),
 }
 # What people write who have written job scripts.
 _MEANT = {

@@ -12,7 +12,7 @@ from rlx.runs.duration import moment
 LIMIT_ID, PREEMPTED_ID, NODE_ID = "RLX590", "RLX591", "RLX592"
 DEVICES_ID, CANCELLED_ID, CONTAINER_ID = "RLX593", "RLX594", "RLX589"
 _COMMENT = "rlx:"
-# What accounting calls a job of which it has heard no more than that it began.
+# How accounting names a job of which it only knows that it began.
 _UNNAMED = "allocation"
 _NODE = re.compile(r"-node[0-9]+$")
 _NAMES = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?")
@@ -26,7 +26,7 @@ _RUNS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class SlurmJob:
     """`state` and `reason` are Slurm's words; an empty state: it knows no such job. `start` is in seconds since 1970.
 
     `silence` says why it is not known what became of it; empty if Slurm does. `is_back`: the nodes of a job that was
@@ -98,29 +98,29 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AccountingLine:
     """What Slurm says of one job: a line of squeue, or of sacct."""
 
-    job: Job
+    job: SlurmJob
     submitted: float | None
     comment: str
 
 
-def parse_line(text: str, *, of_sacct: bool) -> Line:
+def parse_line(text: str, *, of_sacct: bool) -> AccountingLine:
     """Parse `number|state|reason|start|nodes|submitted|comment`; sacct ends it with the job's name.
 
     Of sacct, `CANCELLED by 0` is a state. Raises ValueError for anything else.
     """
     number, state, reason, start, nodes, submitted, comment = text.split("|", 6)
     words = state.split()
-    job = Job(number, words[0] if words else "", reason, epoch(start), nodes)
+    job = SlurmJob(number, words[0] if words else "", reason, epoch(start), nodes)
     if of_sacct:
         comment = "" if comment == _UNNAMED else f"{_COMMENT}{comment}"
         job = _accounted(job)
-    return Line(job, epoch(submitted), comment)
+    return AccountingLine(job, epoch(submitted), comment)
 
 
-def _accounted(job: Job) -> Job:
+def _accounted(job: SlurmJob) -> SlurmJob:
     """Conclude from what accounting says of a job that the controller has forgotten.
 
     Accounting learns of an end later, and never of one that a controller lost. What it calls running may be over, and
@@ -129,7 +129,7 @@ def _accounted(job: Job) -> Job:
     if not (job.waits or job.runs):
         return job
     said = f"Slurm has forgotten job {job.number}, and its accounting calls it {job.state}: it knows no end of it"
-    return Job(job.number, silence=said)
+    return SlurmJob(job.number, silence=said)
 
 
 def epoch(text: str) -> float | None:
@@ -141,7 +141,7 @@ def epoch(text: str) -> float | None:
 class Answers:
     """All that one report has of Slurm: lines of jobs, the states of nodes by name, and why it did not answer."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[AccountingLine] = field(default_factory=list)
     nodes: dict[str, str] = field(default_factory=dict)
     silence: str = ""
 
@@ -161,7 +161,7 @@ def read_answers(lines: Sequence[str]) -> Answers:
     return answers
 
 
-def find_job(run_id: str, attempt: int, number: str, created: float, answers: Answers) -> Job:
+def find_job(run_id: str, attempt: int, number: str, created: float, answers: Answers) -> SlurmJob:
     """Find the job of an attempt of a run among these: by its comment, since Slurm may give a number again.
 
     Accounting may not know its name yet: then it is the job of that number that was submitted when the attempt was
@@ -171,7 +171,7 @@ def find_job(run_id: str, attempt: int, number: str, created: float, answers: An
     named = [line for line in answers.lines if line.comment == comment]
     numbered = [line for line in answers.lines if not line.comment and _is_of(line, number, created)]
     if not (found := [*numbered, *named]):
-        return Job(number, silence=answers.silence and f"Slurm does not answer: {answers.silence}")
+        return SlurmJob(number, silence=answers.silence and f"Slurm does not answer: {answers.silence}")
     job = found[-1].job
     return replace(job, is_back=all(_is_up(answers.nodes.get(name, "")) for name in _names(job.nodes)))
 
@@ -199,15 +199,15 @@ def _is_up(state: str) -> bool:
     return bool(state) and not state.endswith("*") and not state.startswith(("down", "unk", "power", "boot", "fail"))
 
 
-def _is_of(line: Line, number: str, created: float) -> bool:
+def _is_of(line: AccountingLine, number: str, created: float) -> bool:
     return line.job.number == number and line.submitted is not None and abs(line.submitted - created) < _SUBMIT_GRACE_S
 
 
-def _detail_of_end(known: str, job: Job) -> str:
+def _detail_of_end(known: str, job: SlurmJob) -> str:
     if job.state == _CANCELLED:
         return f"{CANCELLED_ID} {known} was cancelled, not by rlx stop"
     if not job.state:
-        return f"Slurm does not know job {job.number} any more, and nobody recorded an end"
+        return f"Slurm does not know job {job.number} any more, and no end was recorded"
     finding = _ENDS.get(job.state, "")
     why = f" ({job.reason})" if job.reason not in ("", "None") else ""
     return f"{finding}{known} ended as {job.state}{why}, and the run recorded nothing"

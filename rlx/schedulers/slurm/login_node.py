@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.model import Finding, Severity, Site
-from rlx.planning.probing.examined import Examined, folders
-from rlx.planning.probing.probe import Facts, Probe, Question, number
+from rlx.planning.probing.probe import Probe, ProbeFacts, ProbeResults, Question, folders, number
 from rlx.resources import payload_below
 from rlx.schedulers.slurm.entry import sbatch_options
 from rlx.schedulers.slurm.settings import Slurm, slurm_of
@@ -32,25 +31,25 @@ def questions(site: Site) -> list[Question]:
     return [Question(SLURM, (slurm.partition, *gres, *sbatch_options(slurm)))]
 
 
-def rows(examined: Examined) -> Iterator[tuple[str, str]]:
+def rows(results: ProbeResults) -> Iterator[tuple[str, str]]:
     """Return the version of Slurm and the state of the partition."""
-    if not (found := examined.host.of(SLURM.name)):
+    if not (found := results.host.of(SLURM.name)):
         return
     yield "Slurm", found["silence"] or found["version"] or "not here"
     states = Counter(node["state"] for node in found["nodes"])
     nodes = ", ".join(f"{count} {state}" for state, count in states.items()) or "no node"
-    yield "partition", f"{slurm_of(examined.site).partition} ({found['state'] or 'unknown'}): {nodes}"
+    yield "partition", f"{slurm_of(results.site).partition} ({found['state'] or 'unknown'}): {nodes}"
 
 
-def findings(examined: Examined) -> Iterator[Finding]:
+def findings(results: ProbeResults) -> Iterator[Finding]:
     """Return whether jobs can be submitted, and whether the partition has what they ask for."""
-    yield from _slurm(examined)
-    yield from _shared_root(examined)
-    yield from _own_container(examined)
+    yield from _slurm(results)
+    yield from _shared_root(results)
+    yield from _own_container(results)
 
 
-def _slurm(examined: Examined) -> Iterator[Finding]:
-    wanted, found, host = slurm_of(examined.site), examined.host.of(SLURM.name), examined.site.host
+def _slurm(results: ProbeResults) -> Iterator[Finding]:
+    wanted, found, host = slurm_of(results.site), results.host.of(SLURM.name), results.site.host
     if not found:
         return
     if missing := [tool for tool in _NEEDED if tool not in found["tools"]]:
@@ -65,11 +64,11 @@ def _slurm(examined: Examined) -> Iterator[Finding]:
         message = f"no accounting ({unaccounted}): of a run that was killed, Slurm's reason is known for minutes only"
         yield Finding("RLX595", Severity.NOTE, message, "nothing: the run's own record of its end counts first", host)
     yield from _partition(wanted, found, host)
-    yield from _devices(examined, wanted, found)
-    yield from _nodes(examined, wanted, found)
+    yield from _devices(results, wanted, found)
+    yield from _nodes(results, wanted, found)
 
 
-def _partition(wanted: Slurm, found: Facts, host: str) -> Iterator[Finding]:
+def _partition(wanted: Slurm, found: ProbeFacts, host: str) -> Iterator[Finding]:
     usable = [node for node in found["nodes"] if not _is_away(node)]
     if found["nodes"] and not usable:
         reasons = ", ".join(f"{node['name']} {node['state']}" for node in found["nodes"][:5])
@@ -86,54 +85,54 @@ def _partition(wanted: Slurm, found: Facts, host: str) -> Iterator[Finding]:
         yield Finding("RLX597", severity, message, _ENTRY.format(host), host)
 
 
-def _is_away(node: Facts) -> bool:
+def _is_away(node: ProbeFacts) -> bool:
     return node["state"].endswith("*") or any(node["state"].startswith(word) for word in _AWAY)
 
 
-def _devices(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Finding]:
-    device = examined.wanted.device
+def _devices(results: ProbeResults, wanted: Slurm, found: ProbeFacts) -> Iterator[Finding]:
+    device = results.wanted.device
     if wanted.gres is None or device == "cpu" or not found["nodes"]:
         return
     name = wanted.gres.rpartition(":")[0]
     most = max(_count(node, name) for node in found["nodes"])
-    needed = examined.wanted.devices or int(wanted.gres.rpartition(":")[2])
+    needed = results.wanted.devices or int(wanted.gres.rpartition(":")[2])
     if most < needed:
         message = f"a job asks for {needed} × {name}, and no node of {wanted.partition} has more than {most}"
-        severity = Severity.ERROR if examined.wanted.devices else Severity.WARNING
-        yield Finding("RLX598", severity, message, _ENTRY.format(examined.site.host), examined.site.host)
+        severity = Severity.ERROR if results.wanted.devices else Severity.WARNING
+        yield Finding("RLX598", severity, message, _ENTRY.format(results.site.host), results.site.host)
 
 
-def _nodes(examined: Examined, wanted: Slurm, found: Facts) -> Iterator[Finding]:
+def _nodes(results: ProbeResults, wanted: Slurm, found: ProbeFacts) -> Iterator[Finding]:
     """Slurm takes a job that asks for more nodes than there are, and lets it wait."""
-    needed, there = examined.wanted.nodes, {node["name"] for node in found["nodes"]}
+    needed, there = results.wanted.nodes, {node["name"] for node in found["nodes"]}
     if there and len(there) < needed:
         message = f"a run asks for {needed} nodes, and {wanted.partition} has {len(there)}"
         fix = "change layout.nodes, or name another partition (slurm in the entry of this host)"
-        yield Finding("RLX598", Severity.ERROR, message, fix, examined.site.host)
+        yield Finding("RLX598", Severity.ERROR, message, fix, results.site.host)
 
 
-def _count(node: Facts, name: str) -> int:
+def _count(node: ProbeFacts, name: str) -> int:
     """Count the devices of this kind, or of all types of it where the entry names none."""
     kinds = node["devices"].items()
     return sum(count for kind, count in kinds if kind == name or kind.partition(":")[0] == name)
 
 
-def _own_container(examined: Examined) -> Iterator[Finding]:
+def _own_container(results: ProbeResults) -> Iterator[Finding]:
     """Report that the content of the image is not known, since no node is asked."""
-    image, host = examined.site.job_image, examined.site.host
+    image, host = results.site.job_image, results.site.host
     if image is None:
         return
-    message = f"each job makes a container of {image.name} on its node: what is in it was not looked at from here"
+    message = f"each job makes a container of {image.name} on its node: its content is not known here"
     fix = f"docker image inspect {image.name}, on a node; docker pull it on each, since rlx fetches none"
     yield Finding("RLX589", Severity.NOTE, message, fix, host)
 
 
-def _shared_root(examined: Examined) -> Iterator[Finding]:
+def _shared_root(results: ProbeResults) -> Iterator[Finding]:
     """Return whether the nodes can see the runs, by the kind of file system alone: no node is asked."""
-    site = examined.site
-    for folder in folders(examined.host):
+    site = results.site
+    for folder in folders(results.host):
         if folder["path"] == site.root and folder["type"] in _LOCAL_FILE_SYSTEMS:
-            message = f"{site.root} lies on {folder['type']} of the login node: other nodes may not see it"
+            message = f"{site.root} is on {folder['type']} of the login node: other nodes may not have it"
             fix = "choose a root on the cluster's file system: rlx hosts add … --root"
             yield Finding("RLX599", Severity.WARNING, message, fix, site.host)
 

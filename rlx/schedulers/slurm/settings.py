@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlx.model import Batch, Site, from_jsonable, to_jsonable
+from rlx.model import BatchScheduler, Site, from_jsonable, to_jsonable
 
 NAME = "slurm"
 
@@ -51,6 +51,6 @@ def slurm_of(site: Site) -> Slurm:
     return settings_of(site.batch.settings if site.batch else {})
 
 
-def batch_of(slurm: Slurm) -> Batch:
+def batch_of(slurm: Slurm) -> BatchScheduler:
     """Return the settings as a host and a site hold them."""
-    return Batch(NAME, to_jsonable(slurm))
+    return BatchScheduler(NAME, to_jsonable(slurm))

@@ -12,9 +12,9 @@ def questions(site: Site) -> list[Any]:
     return []
 
 
-def findings(examined: Any) -> Iterator[Finding]:
+def findings(results: Any) -> Iterator[Finding]:
     return iter(())
 
 
-def rows(examined: Any) -> Iterator[tuple[str, str]]:
-    yield "queue", examined.site.batch.settings["queue"]
+def rows(results: Any) -> Iterator[tuple[str, str]]:
+    yield "queue", results.site.batch.settings["queue"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.facts import RecipeFacts
 from rlx.planning.rules.number_text import product
 
 SHARED, ACTOR, RL, GENERATE = "megatron_training", "actor_config", "rl_config", "generate_config"
@@ -18,7 +18,7 @@ MAX_TOKENS = f"{GENERATE}.sampling_config.max_tokens"
 
 
 @dataclass(frozen=True)
-class MindSpeedRlFacts(Facts):
+class MindSpeedRlFacts(RecipeFacts):
     """Iterations are what it is told, and its data is repeated as often as they need."""
 
     @property
@@ -42,7 +42,7 @@ BackendFacts = MindSpeedRlFacts
 class NpuSizes:
     """Counts of at least 1."""
 
-    facts: Facts
+    facts: RecipeFacts
 
     def __getitem__(self, key: str) -> int | None:
         return self.facts.count(key)

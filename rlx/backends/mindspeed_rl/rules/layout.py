@@ -19,14 +19,14 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     NpuSizes,
 )
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 # These set the number of layers of each stage.
 _UNEVEN = ("actor_config.num_layer_list", "actor_config.noop_layers")
 
 
 @rule("RLX270")
-def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def split(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
     npus, size = sizes[NPUS], sizes.model_parallel
     if npus and size and npus % size:
@@ -35,12 +35,12 @@ def split(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX271")
-def batch_over_groups(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def batch_over_groups(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     yield from _dealt_out(facts, NpuSizes(facts).groups, "data-parallel groups")
 
 
 @rule("RLX272")
-def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def micro_batch(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
     batch, groups, n, micro = sizes[BATCH], sizes.groups, sizes[SAMPLES], sizes[MICRO]
     if not (batch and groups and n and micro) or batch % groups:
@@ -52,11 +52,11 @@ def micro_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX273")
-def batch_over_rollouts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def batch_over_rollouts(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     yield from _dealt_out(facts, NpuSizes(facts).replicas, "rollout replicas")
 
 
-def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterator[Flaw]:
+def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterator[RuleFinding]:
     batch = facts.count(BATCH)
     if parts and batch and batch % parts:
         fits = sorted({max(parts, batch // parts * parts), -(-batch // parts) * parts})
@@ -65,7 +65,7 @@ def _dealt_out(facts: MindSpeedRlFacts, parts: int | None, what: str) -> Iterato
 
 
 @rule("RLX274")
-def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
     infer_ep, infer_tp, ep = sizes[INFER_EP], sizes[INFER_TP], sizes[EP]
     if not (infer_ep and infer_tp and ep):
@@ -82,7 +82,7 @@ def resharded_experts(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX275")
-def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
     train, infer, npus, pp = sizes[TP], sizes[INFER_TP], sizes[NPUS], sizes[PP]
     if not (train and infer and npus and pp):
@@ -97,7 +97,7 @@ def resharded_tensors(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX276")
-def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def shape(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes, model = NpuSizes(facts), facts.architecture
     if model is None:
         return
@@ -114,13 +114,13 @@ def shape(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX277")
-def pools(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def pools(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     for name in facts.recipe.layout.pools or ():
         yield error(f"layout.pools.{name}: the integrated worker has no pools", "remove it", "layout.pools")
 
 
 @rule("RLX278")
-def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def enough_npus(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes, layout = NpuSizes(facts), facts.recipe.layout
     there = layout.nodes * layout.devices_per_node
     if (sizes[NPUS] or 0) > there:
@@ -129,7 +129,7 @@ def enough_npus(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX279")
-def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def known_weights(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     model = facts.architecture
     # Of the types that rlx knows only Qwen1.5-MoE has a gate on its shared experts.
     if model and model.experts and model.experts.shared_gate:
@@ -138,7 +138,7 @@ def known_weights(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX288")
-def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def experts_dealt_out(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     model, sizes = facts.architecture, NpuSizes(facts)
     ep, tp = sizes[EP] or 1, sizes[TP] or 1
     if model is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.mindspeed_rl.rules.facts import ACTOR, GENERATE, MindSpeedRlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 _SEED = f"{GENERATE}.sampling_config.seed"
 _TARGETS = ("linear_qkv", "linear_proj", "linear_fc1", "linear_fc2")
@@ -17,7 +17,7 @@ VERIFIERS = (
 
 
 @rule("RLX160")
-def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     n = facts.recipe.rollout.n
     if facts.setting(_SEED) is not None and n > 1:
         message = f"{facts.named(_SEED)}: the {n} answers to a prompt will be alike"
@@ -25,7 +25,7 @@ def sampling_seed(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX161")
-def kl(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def kl(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     algorithm = facts.recipe.algorithm
     if algorithm.kl is None:
         return
@@ -37,7 +37,7 @@ def kl(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX162")
-def engine(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def engine(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     name = facts.recipe.backend.engine
     if name != "megatron":
         message = f"backend.engine {name}: MindSpeed-RL has Megatron only"
@@ -45,7 +45,7 @@ def engine(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX163")
-def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def targets(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     lora = facts.recipe.model.lora
     if lora and lora.targets != "all-linear" and (others := [one for one in lora.targets if one not in _TARGETS]):
         fix = f"of {', '.join(_TARGETS)}"
@@ -53,21 +53,21 @@ def targets(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX665")
-def correction(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def correction(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.algorithm.correction is not None:
         message = "algorithm.correction: MindSpeed-RL knows no probabilities of the rollout to correct by"
         yield error(message, "algorithm.correction null", "algorithm.correction")
 
 
 @rule("RLX167")
-def seeds_of_requests(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def seeds_of_requests(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.rollout.deterministic:
         message = "rollout.deterministic: MindSpeed-RL gives no request a seed of its own"
         yield error(message, "rollout.deterministic false", "rollout.deterministic")
 
 
 @rule("RLX164")
-def converter(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def converter(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     post = facts.recipe.eval.post
     if post is not None and post.convert is None:
         fix = "eval.post.convert: /data/mcore2hf.sh, which calls MindSpeed-LLM's convert_ckpt.py for this model"
@@ -75,7 +75,7 @@ def converter(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX165")
-def grading(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def grading(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     post = facts.recipe.eval.post
     if post is None or not (post.reward is None or (isinstance(post.reward, str) and post.reward != "gsm8k")):
         return
@@ -85,7 +85,7 @@ def grading(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX166")
-def last_iteration(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def last_iteration(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     every, steps = facts.count("megatron_training.save_interval"), facts.count("megatron_training.train_iters")
     is_ppo = facts.recipe.eval.post is not None and facts.recipe.algorithm.kind == "ppo"
     if is_ppo and every and steps and steps % every:
@@ -95,14 +95,14 @@ def last_iteration(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX150")
-def verifiers(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def verifiers(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     for name in _verifiers(facts):
         if name not in VERIFIERS:
             yield error(f"reward: MindSpeed-RL has no verifier {name}", f"one of {', '.join(VERIFIERS)}", "reward")
 
 
 @rule("RLX151")
-def reward_file(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def reward_file(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     from rlx.recipe.schema import FunctionReward
 
     if isinstance(facts.recipe.reward, FunctionReward):
@@ -111,7 +111,7 @@ def reward_file(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX152")
-def sampling(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def sampling(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     rollout = facts.recipe.rollout
     if rollout.temperature <= 0.2:
         message = f"rollout.temperature {rollout.temperature:g}: the answers to a prompt hardly differ"
@@ -122,14 +122,14 @@ def sampling(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX153")
-def precision(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def precision(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     dtype = facts.recipe.model.dtype
     if dtype != "bfloat16":
         yield error(f"model.dtype {dtype}: MindSpeed-RL takes bfloat16 only", "model.dtype bfloat16", "model.dtype")
 
 
 @rule("RLX154")
-def mini_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def mini_batch(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     train = facts.recipe.train
     if train.batch_size % train.mini_batch_size:
         message = f"train.mini_batch_size {train.mini_batch_size} does not divide train.batch_size {train.batch_size}"
@@ -138,7 +138,7 @@ def mini_batch(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX155")
-def no_validation(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def no_validation(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     every = facts.recipe.eval.every
     if every:
         fix = "eval.every null; eval.post evaluates the last checkpoint"
@@ -146,14 +146,14 @@ def no_validation(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX157")
-def tags(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def tags(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if "base_acc" in _verifiers(facts):
         form = "<think>…</think><answer>…\\boxed{…}…</answer>"
         yield note(f"reward base_acc counts answers of the form {form} only", "ask for it in the prompt", "reward")
 
 
 @rule("RLX156")
-def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def algorithm(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     kind = facts.recipe.algorithm.kind
     if kind not in ("grpo", "dapo", "ppo"):
         yield error(
@@ -162,7 +162,7 @@ def algorithm(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX158")
-def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def noise(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     aqn, key = facts.recipe.aqn, f"{ACTOR}.ai_framework"
     if aqn and aqn.provider == "builtin":
         message = "aqn.provider builtin: MindSpeed-RL has no noise of its own"
@@ -172,7 +172,7 @@ def noise(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX159")
-def platform(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def platform(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "npu":
         yield error(f"layout.device {device}: MindSpeed-RL runs on NPUs", "layout.device npu", "layout.device")
@@ -188,7 +188,7 @@ def _verifiers(facts: MindSpeedRlFacts) -> tuple[str, ...]:
 
 
 @rule("RLX470")
-def no_tracker(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def no_tracker(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     track = facts.recipe.track
     if track is not None:
         names = ", ".join(track.to)

@@ -16,7 +16,7 @@ from rlx.backends.mindspeed_rl.rules.facts import (
     MindSpeedRlFacts,
     NpuSizes,
 )
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import RuleFinding, error, rule
 
 LENGTH, MOST = f"{ACTOR}.seq_length", f"{GENERATE}.max_model_len"
 # Refused beside the integrated worker, which is all roles at once.
@@ -26,7 +26,7 @@ _DISPATCHED = ("actor_rollout", "actor_logprob", "ref", "adv", "actor_update")
 
 
 @rule("RLX280")
-def lengths(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def lengths(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     most, data = facts.count(MOST), facts.recipe.data
     wanted = {LENGTH: facts.count(LENGTH), "prompt and response": data.max_prompt_tokens + data.max_response_tokens}
     for name, length in wanted.items():
@@ -35,7 +35,7 @@ def lengths(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX281")
-def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def roles(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     written = facts.settings.written
     if not facts.is_true(f"{RL}.use_integrated_worker"):
         if facts.setting(key := f"{RL}.integrated_mode_config") is not None:
@@ -48,7 +48,7 @@ def roles(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX282")
-def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def padding(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     algorithm, sizes = facts.setting(f"{ACTOR}.context_parallel_algo"), NpuSizes(facts)
     if (sizes[CP] or 1) > 1 and algorithm not in (None, "ulysses_cp_algo", "megatron_cp_algo"):
         key = f"{ACTOR}.context_parallel_algo"
@@ -64,7 +64,7 @@ def padding(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX283")
-def dispatched(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def dispatched(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
     for name in _DISPATCHED:
         key = f"{RL}.{name}_dispatch_size"
@@ -85,7 +85,7 @@ def _mini(sizes: NpuSizes) -> int:
 
 
 @rule("RLX284")
-def backbone(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def backbone(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if not facts.is_true(f"{RL}.share_backbone"):
         return
     if not any(facts.setting(f"{section}.lora_target_modules") for section in (SHARED, ACTOR)):
@@ -95,7 +95,7 @@ def backbone(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX285")
-def dapo(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def dapo(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     tokens, buffer = facts.count(MAX_TOKENS), facts.whole(f"{RL}.overlong_buffer")
     if facts.is_true(f"{RL}.overlong_buffer_enable") and tokens and buffer is not None:
         if buffer >= tokens:
@@ -110,7 +110,7 @@ def dapo(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
     yield from _filtered(facts)
 
 
-def _filtered(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def _filtered(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if not facts.is_true(f"{RL}.filter_groups_enable"):
         return
     metric, verifiers = facts.setting(f"{RL}.filter_groups_metric"), facts.setting(f"{RL}.verifier_function")
@@ -124,7 +124,7 @@ def _filtered(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX286")
-def turns(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def turns(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     if (facts.count(f"{RL}.partial_rollout_max_split") or 1) > 1 and facts.is_true(f"{RL}.guarantee_order"):
         yield error("partial_rollout_max_split with guarantee_order", "guarantee_order false", f"{RL}.guarantee_order")
     if not facts.is_true(f"{RL}.multi_turn_enable"):
@@ -138,7 +138,7 @@ def turns(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX287")
-def refused(facts: MindSpeedRlFacts) -> Iterator[Flaw]:
+def refused(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     framework, pipeline = f"{ACTOR}.ai_framework", f"{GENERATE}.infer_pipeline_parallel_size"
     if facts.setting(framework) not in (None, "mindspore"):
         yield error(f"{facts.named(framework)}: only mindspore, or none", "remove it", facts.source(framework))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.facts import RecipeFacts
 
 
 @dataclass(frozen=True)
-class TrlFacts(Facts):
+class TrlFacts(RecipeFacts):
     """Steps are what it is told, and its data is repeated as often as they need."""
 
     @property

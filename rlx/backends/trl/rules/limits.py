@@ -9,7 +9,7 @@ from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.trl.arguments import KEYS as CORRECTION
 from rlx.backends.trl.rules.facts import TrlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, note, rule
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule
 
 ENGINES = ("transformers", "vllm")
 # A recipe has these for other back-ends or engines; what they are by default says nothing.
@@ -48,7 +48,7 @@ KEPT = (
 
 
 @rule("RLX176")
-def platform(facts: TrlFacts) -> Iterator[Flaw]:
+def platform(facts: TrlFacts) -> Iterator[RuleFinding]:
     device, engine = facts.recipe.layout.device, facts.recipe.rollout.engine
     if device != "cpu":
         yield error(f"layout.device {device}: rlx runs TRL on a CPU", "layout.device cpu", "layout.device")
@@ -58,7 +58,7 @@ def platform(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX177")
-def model(facts: TrlFacts) -> Iterator[Flaw]:
+def model(facts: TrlFacts) -> Iterator[RuleFinding]:
     said = facts.recipe.model
     if said.dtype != "float32":
         yield error(f"model.dtype {said.dtype}: rlx runs TRL in float32", "model.dtype float32", "model.dtype")
@@ -67,7 +67,7 @@ def model(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX178")
-def untaken(facts: TrlFacts) -> Iterator[Flaw]:
+def untaken(facts: TrlFacts) -> Iterator[RuleFinding]:
     for key in UNTAKEN:
         value, default = _at(facts.recipe, key), _default_of(facts.recipe, key)
         if value != default:
@@ -75,7 +75,7 @@ def untaken(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX179")
-def kept(facts: TrlFacts) -> Iterator[Flaw]:
+def kept(facts: TrlFacts) -> Iterator[RuleFinding]:
     for key in facts.recipe.overrides:
         if key in KEPT:
             source = next((said for name, said in _written(facts) if name == key), "")
@@ -99,14 +99,14 @@ def _default_of(recipe: Any, key: str) -> Any:
 
 
 @rule("RLX181")
-def checkpoint(facts: TrlFacts) -> Iterator[Flaw]:
+def checkpoint(facts: TrlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.eval.post is not None and facts.recipe.train.save_every is None:
         fits = f"train.save_every {facts.steps}" if facts.steps else "set train.save_every"
         yield error("train.save_every null: eval.post would find no checkpoint", fits, "train.save_every")
 
 
 @rule("RLX170")
-def one_update(facts: TrlFacts) -> Iterator[Flaw]:
+def one_update(facts: TrlFacts) -> Iterator[RuleFinding]:
     train = facts.recipe.train
     if train.mini_batch_size != train.batch_size:
         message = f"train.mini_batch_size {train.mini_batch_size} is not train.batch_size {train.batch_size}"
@@ -114,7 +114,7 @@ def one_update(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX171")
-def micro_batch(facts: TrlFacts) -> Iterator[Flaw]:
+def micro_batch(facts: TrlFacts) -> Iterator[RuleFinding]:
     train, n = facts.recipe.train, facts.recipe.rollout.n
     answers = train.batch_size * n
     if answers % train.micro_batch_size:
@@ -129,14 +129,14 @@ def micro_batch(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX172")
-def grpo(facts: TrlFacts) -> Iterator[Flaw]:
+def grpo(facts: TrlFacts) -> Iterator[RuleFinding]:
     kind = facts.recipe.algorithm.kind
     if kind != "grpo":
         yield error(f"algorithm.kind {kind}: rlx starts TRL's GRPO only", "algorithm.kind grpo", "algorithm.kind")
 
 
 @rule("RLX173")
-def kl(facts: TrlFacts) -> Iterator[Flaw]:
+def kl(facts: TrlFacts) -> Iterator[RuleFinding]:
     said = facts.recipe.algorithm.kl
     if said is not None and said.place != "loss":
         yield error(f"algorithm.kl.place {said.place}: TRL's is in the loss", "place: loss", "algorithm.kl.place")
@@ -146,7 +146,7 @@ def kl(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX174")
-def correction(facts: TrlFacts) -> Iterator[Flaw]:
+def correction(facts: TrlFacts) -> Iterator[RuleFinding]:
     said, place = facts.recipe.algorithm.correction, "algorithm.correction"
     if said is None:
         return
@@ -163,14 +163,14 @@ def correction(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX175")
-def noise(facts: TrlFacts) -> Iterator[Flaw]:
+def noise(facts: TrlFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn is not None and aqn.provider == "builtin":
         yield error("aqn.provider builtin: TRL has no noise of its own", "aqn.provider payload", "aqn.provider")
 
 
 @rule("RLX180")
-def temperature(facts: TrlFacts) -> Iterator[Flaw]:
+def temperature(facts: TrlFacts) -> Iterator[RuleFinding]:
     said, trained = facts.recipe.eval, facts.recipe.rollout.temperature
     if said.every is None and not said.before_train:
         return
@@ -183,14 +183,14 @@ def temperature(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX182")
-def own_correction(facts: TrlFacts) -> Iterator[Flaw]:
+def own_correction(facts: TrlFacts) -> Iterator[RuleFinding]:
     if _with_vllm(facts) and facts.recipe.algorithm.correction is None:
         message = "TRL's own correction of samples, on by default with vLLM, is switched off: the recipe asks for none"
         yield note(message, "algorithm.correction, in all arms", "algorithm.correction")
 
 
 @rule("RLX183")
-def head_size(facts: TrlFacts) -> Iterator[Flaw]:
+def head_size(facts: TrlFacts) -> Iterator[RuleFinding]:
     shape = facts.architecture
     if not _with_vllm(facts) or facts.recipe.layout.device != "cpu" or shape is None:
         return
@@ -200,7 +200,7 @@ def head_size(facts: TrlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX184")
-def part_of_the_tokens(facts: TrlFacts) -> Iterator[Flaw]:
+def part_of_the_tokens(facts: TrlFacts) -> Iterator[RuleFinding]:
     said = facts.recipe.rollout
     if not _with_vllm(facts):
         return

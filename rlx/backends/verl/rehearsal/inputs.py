@@ -16,8 +16,7 @@ from rlx.backends.verl.overrides import VerlRendering, rendered
 from rlx.errors import RlxError, UsageError
 from rlx.local_files import MOST_SOURCE, read_text
 from rlx.model.run_dir import PAYLOAD_DIR
-from rlx.planning.rehearsal.rows import Schema
-from rlx.planning.rehearsal.twin import Change, Untold
+from rlx.planning.rehearsal import Change, NotCovered, Schema
 from rlx.resources import payload_folder
 
 if TYPE_CHECKING:
@@ -59,7 +58,9 @@ def rehearsal_table() -> KeyTable:
     return find_table(VERSION, TRAINERS[0])
 
 
-def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[str, object], list[Change | Untold]]:
+def translated(
+    twin: ResolvedRecipe, changed: Collection[str]
+) -> tuple[Mapping[str, object], list[Change | NotCovered]]:
     """Translate the `overrides` for the twin, and report what happened to the others.
 
     `twin` is the recipe of the rehearsal with the `overrides` as they were; `changed` are the keys of the recipe that
@@ -68,14 +69,14 @@ def translated(twin: ResolvedRecipe, changed: Collection[str]) -> tuple[Mapping[
     table = rehearsal_table()
     ours = {one.key for one in rendered(VerlRendering(twin, twin.recipe, table, VERSION)) if _is_ours(one, changed)}
     kept: dict[str, object] = {}
-    said: list[Change | Untold] = []
+    said: list[Change | NotCovered] = []
     for written, value in twin.recipe.overrides.items():
         override = Override.read(written, value)
         now, why = _fate(override, table, ours)
         if twin.recipe.rollout.engine == "vllm" and _is_for_accelerators(override.key):
             now, why = None, "an argument of vLLM on accelerators"
         if now is None:
-            said.append(Untold(f"overrides.{written}: {value}", why))
+            said.append(NotCovered(f"overrides.{written}: {value}", why))
             continue
         room = twin.recipe.data.max_prompt_tokens + twin.recipe.data.max_response_tokens
         if now.endswith("rollout.max_model_len") and isinstance(value, int) and value < room:
@@ -116,13 +117,17 @@ def _fate(override: Override, table: KeyTable, ours: Collection[str]) -> tuple[s
     return f"{prefix}{key}", f"its name in verl {VERSION}"
 
 
-def fork_keys_untold(resolved: ResolvedRecipe) -> Iterator[Untold]:
+def fork_keys_untold(resolved: ResolvedRecipe) -> Iterator[NotCovered]:
     """Name what a fork's own program or files would do."""
     backend = resolved.recipe.backend
     if backend.entrypoint:
-        yield Untold(f"backend.entrypoint: {backend.entrypoint}", "a fork's own program; stock main_ppo is rehearsed")
+        yield NotCovered(
+            f"backend.entrypoint: {backend.entrypoint}", "a fork's own program; stock main_ppo is rehearsed"
+        )
     if backend.config_name:
-        yield Untold(f"backend.config_name: {backend.config_name}", "a fork's own defaults; stock verl's are rehearsed")
+        yield NotCovered(
+            f"backend.config_name: {backend.config_name}", "a fork's own defaults; stock verl's are rehearsed"
+        )
 
 
 def _made_up(prompt_key: str, role: str, count: int) -> Any:
@@ -151,7 +156,7 @@ class RecordedReward:
     section: Mapping[str, Any]
     files: Mapping[str, str]
     changes: tuple[Change, ...] = ()
-    untold: tuple[Untold, ...] = ()
+    untold: tuple[NotCovered, ...] = ()
 
     @property
     def changed(self) -> set[str]:
@@ -171,7 +176,7 @@ def reward_of(recipe: Recipe, own_rows: bool) -> RecordedReward:
         return RecordedReward(_section({}), _order(file=None), (change,))
     why = "not verl's own, and there are no rows here that could say what it grades"
     change = Change("reward", str(reward), "a stand-in", why)
-    return RecordedReward(_section({}), _order(stand_in=True), (change,), (Untold(f"reward {reward}", why),))
+    return RecordedReward(_section({}), _order(stand_in=True), (change,), (NotCovered(f"reward {reward}", why),))
 
 
 def _of_function(reward: FunctionReward) -> RecordedReward:

@@ -21,7 +21,7 @@ from rlx.backends.verl.key_names import (
 )
 from rlx.backends.verl.keys import numbers
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, VerlFacts
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 LOSS = f"{ACTOR}.policy_loss"
 MODE, AGGREGATION = f"{LOSS}.loss_mode", f"{ACTOR}.loss_agg_mode"
@@ -67,7 +67,7 @@ _KINDS_OF_06 = {"token": "token_k1", "sequence": "seq_sum_k1", "geometric": "seq
 
 
 @rule("RLX123")
-def unknown_loss(facts: VerlFacts) -> Iterator[Flaw]:
+def unknown_loss(facts: VerlFacts) -> Iterator[RuleFinding]:
     mode, version = facts.setting(MODE), _version(facts)
     known = [name for name, since in _SINCE.items() if version >= since]
     if not isinstance(mode, str) or not known or mode in known or facts.setting(f"{LOSS}.rollout_correction"):
@@ -84,7 +84,7 @@ def _may_register(facts: VerlFacts) -> bool:
 
 
 @rule("RLX124")
-def unread_setting(facts: VerlFacts) -> Iterator[Flaw]:
+def unread_setting(facts: VerlFacts) -> Iterator[RuleFinding]:
     mode, written = facts.setting(MODE), facts.settings.written
     for key in (LOW, HIGH, DUAL):
         if key in _UNREAD.get(str(mode), ()) and key in written:
@@ -122,7 +122,7 @@ def _version(facts: VerlFacts) -> tuple[int, ...]:
 
 
 @rule("RLX125")
-def gspo(facts: VerlFacts) -> Iterator[Flaw]:
+def gspo(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.setting(MODE) != "gspo":
         return
     for key, usual in ((LOW, "3e-4"), (HIGH, "4e-4")):
@@ -136,7 +136,7 @@ def gspo(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX126")
-def refused_value(facts: VerlFacts) -> Iterator[Flaw]:
+def refused_value(facts: VerlFacts) -> Iterator[RuleFinding]:
     bounds = {
         "vanilla": (DUAL, 1, False),
         "dro": (f"{LOSS}.dro_beta", 0, True),
@@ -153,7 +153,7 @@ def refused_value(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX127")
-def dppo(facts: VerlFacts) -> Iterator[Flaw]:
+def dppo(facts: VerlFacts) -> Iterator[RuleFinding]:
     mode, value = facts.setting(MODE), facts.setting(DUAL)
     if mode in ("dppo_tv", "dppo_kl") and isinstance(value, int | float) and value < _TRUNCATION:
         message = f"{facts.named(DUAL)} with loss {mode}: importance weights above it are cut off"
@@ -161,7 +161,7 @@ def dppo(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX660")
-def noise_with_rejection(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_with_rejection(facts: VerlFacts) -> Iterator[RuleFinding]:
     correction = correction_of(facts.setting)
     if facts.recipe.aqn and correction and correction.rejection:
         yield warning(
@@ -173,7 +173,7 @@ def noise_with_rejection(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX661")
-def noise_without_correction(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_without_correction(facts: VerlFacts) -> Iterator[RuleFinding]:
     known = any(key.startswith(f"{SECTION}.") for key in facts.settings.defaults)
     if facts.recipe.aqn and known and correction_of(facts.setting) is None:
         yield note(
@@ -184,7 +184,7 @@ def noise_without_correction(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX662")
-def noise_with_bypass(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_with_bypass(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.aqn and facts.is_true(BYPASS):
         yield note(
             f"{facts.named(BYPASS)}: the gap between rollout and actor is not logged; the second witness of the noise "
@@ -194,14 +194,14 @@ def noise_with_bypass(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX663")
-def unknown_correction(facts: VerlFacts) -> Iterator[Flaw]:
+def unknown_correction(facts: VerlFacts) -> Iterator[RuleFinding]:
     yield from _weights(facts)
     if facts.setting(REJECTION) is not None:
         yield from (_kinds_of_06 if REJECTION_LOW in facts.settings.defaults else _kinds)(facts)
 
 
 @rule("RLX664")
-def unused_correction(facts: VerlFacts) -> Iterator[Flaw]:
+def unused_correction(facts: VerlFacts) -> Iterator[RuleFinding]:
     correction = correction_of(facts.setting)
     if correction is None:
         return
@@ -214,7 +214,7 @@ def unused_correction(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, "no bypass, or neither weights nor rejection", facts.source(key))
 
 
-def _weights(facts: VerlFacts) -> Iterator[Flaw]:
+def _weights(facts: VerlFacts) -> Iterator[RuleFinding]:
     level, threshold = facts.setting(WEIGHTS), facts.setting(WEIGHTS_THRESHOLD)
     if level is None:
         return
@@ -227,7 +227,7 @@ def _weights(facts: VerlFacts) -> Iterator[Flaw]:
         yield error(message, "2.0", facts.source(WEIGHTS_THRESHOLD))
 
 
-def _kinds_of_06(facts: VerlFacts) -> Iterator[Flaw]:
+def _kinds_of_06(facts: VerlFacts) -> Iterator[RuleFinding]:
     kind = facts.setting(REJECTION)
     if kind not in _KINDS_OF_06:
         same = [old for old, new in _KINDS_OF_06.items() if new == kind]
@@ -238,7 +238,7 @@ def _kinds_of_06(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(f"{facts.named(key)}: verl {facts.settings.version} takes a number", "1.001", facts.source(key))
 
 
-def _kinds(facts: VerlFacts) -> Iterator[Flaw]:
+def _kinds(facts: VerlFacts) -> Iterator[RuleFinding]:
     kinds = [kind.strip() for kind in str(facts.setting(REJECTION)).split(",")]
     for kind in kinds:
         if kind not in _KINDS:
@@ -257,7 +257,7 @@ def _kinds(facts: VerlFacts) -> Iterator[Flaw]:
             yield error(message, "0.5_2.0" if pairs else "0.01", facts.source(REJECTION_THRESHOLD))
 
 
-def _unknown_kind(facts: VerlFacts, kind: object, others: list[str]) -> Flaw:
+def _unknown_kind(facts: VerlFacts, kind: object, others: list[str]) -> RuleFinding:
     message = f"{facts.named(REJECTION)}: verl {facts.settings.version} knows no rejection {kind}"
     return error(message, f"write {' or '.join(others)}", facts.source(REJECTION))
 

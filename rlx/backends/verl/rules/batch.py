@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, REF, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
@@ -19,7 +19,7 @@ _FILTER = "algorithm.filter_groups"
 
 
 @rule("RLX103")
-def samples_over_devices(facts: VerlFacts) -> Iterator[Flaw]:
+def samples_over_devices(facts: VerlFacts) -> Iterator[RuleFinding]:
     micro = facts.count(MICRO) if facts.is_megatron else 1
     workers = facts.data_parallel if facts.is_megatron else facts.devices
     batch, n = facts.count(BATCH), facts.count(SAMPLES)
@@ -35,7 +35,7 @@ def samples_over_devices(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX104")
-def micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     micro, share = facts.count(MICRO), _share(facts, _dealt_samples(facts))
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
     asserts = facts.release >= (0, 8) or not facts.is_megatron
@@ -44,7 +44,7 @@ def micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX105")
-def mini_batch_over_groups(facts: VerlFacts) -> Iterator[Flaw]:
+def mini_batch_over_groups(facts: VerlFacts) -> Iterator[RuleFinding]:
     groups, mini, n = facts.data_parallel, facts.count(MINI), facts.count(SAMPLES)
     if not (groups and mini and n and facts.mini_samples) or facts.mini_samples % groups == 0:
         return
@@ -60,7 +60,7 @@ def mini_batch_over_groups(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX106")
-def mini_batch_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def mini_batch_in_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if facts.fixed_micro_batches and not facts.is_nla and batch and mini and mini > batch:
         message = f"{facts.named(MINI)} is larger than {facts.named(BATCH)}"
@@ -68,7 +68,7 @@ def mini_batch_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX107")
-def log_prob_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def log_prob_micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     micro, share = facts.count(LOG_MICRO), _share(facts, _padded_samples(facts))
     # In bypass mode the rollout's own log-probabilities are taken, and there is no such pass.
     left_out = facts.is_true(f"{ROLLOUT}.log_prob_use_dynamic_bsz") or facts.is_true(BYPASS)
@@ -77,7 +77,7 @@ def log_prob_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX108")
-def reference_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def reference_micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
     # Where one recipe key feeds both passes, RLX107 has said it.
@@ -87,7 +87,7 @@ def reference_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX109")
-def one_micro_batch_key(facts: VerlFacts) -> Iterator[Flaw]:
+def one_micro_batch_key(facts: VerlFacts) -> Iterator[RuleFinding]:
     keys = [(MICRO, facts.fixed_micro_batches), (LOG_MICRO, facts.fixed_micro_batches)]
     keys.append((REF_MICRO, facts.fixed_micro_batches and _has_reference(facts)))
     for key, counts in keys:
@@ -100,7 +100,7 @@ def one_micro_batch_key(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX110")
-def mini_batches_in_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def mini_batches_in_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     batch, mini = facts.count(BATCH), facts.count(MINI)
     if not batch or not mini or mini > batch or batch % mini == 0:
         return
@@ -139,14 +139,14 @@ def _has_reference(facts: VerlFacts) -> bool:
     return facts.is_true(f"{ACTOR}.use_kl_loss") or facts.is_true("algorithm.use_kl_in_reward")
 
 
-def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: str) -> Flaw:
+def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: str) -> RuleFinding:
     fits = near(divisors(share), micro)
     message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
     return error(message, f"use {one_of(fits)}", facts.source(key))
 
 
 @rule("RLX101")
-def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def fills_a_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.steps_of_data == 0:
         rows, key = facts.train_rows, "data.train_batch_size"
         few = rows != facts.recipe.data.train_rows
@@ -156,7 +156,7 @@ def fills_a_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX102")
-def data_lasts(facts: VerlFacts) -> Iterator[Flaw]:
+def data_lasts(facts: VerlFacts) -> Iterator[RuleFinding]:
     asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
     last = facts.steps_of_data
     if not asked or not last or last >= asked:
@@ -168,7 +168,7 @@ def data_lasts(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX111")
-def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
+def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.ppo_max_token_len_per_gpu"
     limit, longest, cp = facts.count(key), facts.longest, facts.cp
     if not facts.fixed_micro_batches and limit and longest and cp and limit * cp < longest:
@@ -180,7 +180,7 @@ def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX112")
-def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
+def groups_to_compare(facts: VerlFacts) -> Iterator[RuleFinding]:
     kind = facts.setting("algorithm.adv_estimator")
     if kind in ("grpo", "rloo") and facts.whole(SAMPLES) == 1:
         message = f"algorithm.kind {kind} with {facts.named(SAMPLES)}: advantages have no baseline"
@@ -188,7 +188,7 @@ def groups_to_compare(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX113")
-def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
+def loss_aggregation(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.loss_agg_mode"
     modes = ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
     modes += ["token-sum"] if facts.release >= (0, 9) else []
@@ -198,7 +198,7 @@ def loss_aggregation(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX114")
-def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def validation_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = "data.val_batch_size"
     size = facts.whole(key)
     if size is not None and (size < 0 or (size == 0 and facts.release < (0, 9))):
@@ -206,14 +206,14 @@ def validation_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX115")
-def padding_and_sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
+def padding_and_sequence_parallelism(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{MODEL}.use_remove_padding"
     if not facts.is_megatron and (facts.cp or 1) > 1 and not facts.is_true(key):
         yield error(f"layout.cp {facts.cp} with {facts.named(key)}", f"remove {facts.source(key)}")
 
 
 @rule("RLX117")
-def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def deprecated_micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     if not facts.fixed_micro_batches:
         return
     for key in (MICRO, LOG_MICRO):
@@ -227,7 +227,7 @@ def deprecated_micro_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX119")
-def asynchronous_batch(facts: VerlFacts) -> Iterator[Flaw]:
+def asynchronous_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     mode, key = "trainer.v1.trainer_mode", "trainer.v1.separate_async.parameter_sync_step"
     batch, mini, updates = facts.count("data.train_batch_size"), facts.count(MINI), facts.count(key)
     if facts.setting(mode) != "separate_async" or not facts.uses_v1 or not (batch and mini and updates):
@@ -240,7 +240,7 @@ def asynchronous_batch(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX116")
-def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
+def greedy_training(facts: VerlFacts) -> Iterator[RuleFinding]:
     value = facts.setting(_TEMPERATURE)
     if isinstance(value, int | float) and value <= 0:
         message = f"{facts.named(_TEMPERATURE)}: the samples of a prompt are all the same"
@@ -248,7 +248,7 @@ def greedy_training(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX120")
-def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
+def cold_sampling(facts: VerlFacts) -> Iterator[RuleFinding]:
     value, top_k = facts.setting(_TEMPERATURE), facts.whole(f"{ROLLOUT}.top_k")
     grouped = facts.setting("algorithm.adv_estimator") in ("grpo", "rloo") and (facts.count(SAMPLES) or 1) > 1
     if grouped and isinstance(value, int | float) and 0 < value <= COLD:
@@ -260,7 +260,7 @@ def cold_sampling(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX121")
-def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
+def filter_metric(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{_FILTER}.metric"
     asked = facts.is_dapo_recipe or facts.uses_v1
     if facts.filters_groups and asked and not facts.setting(key):
@@ -271,7 +271,7 @@ def filter_metric(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX122")
-def ignored_filter(facts: VerlFacts) -> Iterator[Flaw]:
+def ignored_filter(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.filters_groups and not facts.uses_v1 and facts.starts_main_ppo:
         key = facts.source(f"{_FILTER}.enable")
         message = f"{key}: the trainer of verl {facts.settings.version} does not filter"

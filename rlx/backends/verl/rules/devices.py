@@ -9,7 +9,7 @@ from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.verl.overrides import CPU_NEEDS_KEY, FLASH_ATTENTION, SETS_FLASH_ATTENTION, SGLANG_ATTENTION
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import one_of
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 _NZ = "VLLM_ASCEND_ENABLE_NZ"
 _PORTS = ("HCCL_HOST_SOCKET_PORT_RANGE", "HCCL_NPU_SOCKET_PORT_RANGE")
@@ -17,21 +17,21 @@ _ONE_RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
 @rule("RLX401")
-def old_verl(facts: VerlFacts) -> Iterator[Flaw]:
+def old_verl(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.layout.device == "cpu" and CPU_NEEDS_KEY not in facts.settings.defaults:
         message = f"layout.device cpu: verl {facts.settings.version} cannot be steered from outside"
         yield error(message, "use verl 0.9", "layout.device")
 
 
 @rule("RLX405")
-def engine_without_cpu(facts: VerlFacts) -> Iterator[Flaw]:
+def engine_without_cpu(facts: VerlFacts) -> Iterator[RuleFinding]:
     engine = facts.recipe.rollout.engine
     if facts.recipe.layout.device == "cpu" and engine not in ("cpu", "vllm"):
         yield error(f"rollout.engine {engine} with layout.device cpu", "rollout.engine cpu or vllm", "rollout.engine")
 
 
 @rule("RLX406")
-def head_size(facts: VerlFacts) -> Iterator[Flaw]:
+def head_size(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, recipe = facts.architecture, facts.recipe
     if recipe.layout.device != "cpu" or recipe.rollout.engine != "vllm" or shape is None:
         return
@@ -41,7 +41,7 @@ def head_size(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX461")
-def flash_attention(facts: VerlFacts) -> Iterator[Flaw]:
+def flash_attention(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, npu = f"{ACTOR}.megatron.{FLASH_ATTENTION}", facts.recipe.layout.device == "npu"
     given = facts.setting(key)
     is_off = given is not True if facts.release < SETS_FLASH_ATTENTION else given is False
@@ -50,7 +50,7 @@ def flash_attention(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX462")
-def sglang_attention(facts: VerlFacts) -> Iterator[Flaw]:
+def sglang_attention(facts: VerlFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     if recipe.layout.device != "npu" or recipe.rollout.engine != "sglang":
         return
@@ -64,7 +64,7 @@ def _on_npu_with_vllm(facts: VerlFacts) -> bool:
 
 
 @rule("RLX450")
-def fractal_nz(facts: VerlFacts) -> Iterator[Flaw]:
+def fractal_nz(facts: VerlFacts) -> Iterator[RuleFinding]:
     value = facts.recipe.env.get(_NZ)
     if not _on_npu_with_vllm(facts) or value == "0":
         return
@@ -78,7 +78,7 @@ def fractal_nz(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX451")
-def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
+def expandable_segments(facts: VerlFacts) -> Iterator[RuleFinding]:
     pooled = facts.setting(f"{ROLLOUT}.free_cache_engine") is not False
     for name in ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"):
         value = facts.recipe.env.get(name, "")
@@ -87,7 +87,7 @@ def expandable_segments(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX452")
-def hccl_ports(facts: VerlFacts) -> Iterator[Flaw]:
+def hccl_ports(facts: VerlFacts) -> Iterator[RuleFinding]:
     told = {name: facts.recipe.env.get(name, "auto") for name in _PORTS}
     ranges = {name: _port_ranges(value) for name, value in told.items() if value != "auto"}
     for name, found in ranges.items():
@@ -109,7 +109,7 @@ def _port_ranges(text: str) -> list[tuple[int, int]]:
 
 
 @rule("RLX453")
-def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
+def hccl_base_port(facts: VerlFacts) -> Iterator[RuleFinding]:
     env = facts.recipe.env
     if "HCCL_IF_BASE_PORT" in env:
         message = f"env.HCCL_IF_BASE_PORT {env['HCCL_IF_BASE_PORT']}: only one run on the host can have it"
@@ -122,7 +122,7 @@ def hccl_base_port(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX454")
-def proxies(facts: VerlFacts) -> Iterator[Flaw]:
+def proxies(facts: VerlFacts) -> Iterator[RuleFinding]:
     env = {name.lower(): value for name, value in facts.recipe.env.items()}
     named = [name for name in ("http_proxy", "https_proxy", "all_proxy") if env.get(name)]
     spared = env.get("no_proxy", "").replace(" ", "").split(",")
@@ -132,7 +132,7 @@ def proxies(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX455")
-def vllm_plugins(facts: VerlFacts) -> Iterator[Flaw]:
+def vllm_plugins(facts: VerlFacts) -> Iterator[RuleFinding]:
     value = facts.recipe.env.get("VLLM_PLUGINS")
     if _on_npu_with_vllm(facts) and value is not None and "ascend" not in value.split(","):
         message = f"env.VLLM_PLUGINS {value}: vLLM would not find the NPUs"
@@ -140,7 +140,7 @@ def vllm_plugins(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX456")
-def visible_devices(facts: VerlFacts) -> Iterator[Flaw]:
+def visible_devices(facts: VerlFacts) -> Iterator[RuleFinding]:
     for name in ("ASCEND_RT_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"):
         if name in facts.recipe.env:
             message = f"env.{name} {facts.recipe.env[name]}: the devices of a run are those that it leases"
@@ -148,7 +148,7 @@ def visible_devices(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX457")
-def python_path(facts: VerlFacts) -> Iterator[Flaw]:
+def python_path(facts: VerlFacts) -> Iterator[RuleFinding]:
     value = facts.recipe.env.get("PYTHONPATH")
     if facts.recipe.layout.device == "npu" and value is not None and "ascend" not in value.lower():
         message = f"env.PYTHONPATH {value} replaces the entries that CANN's set_env.sh has made"
@@ -156,7 +156,7 @@ def python_path(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX458")
-def task_queue(facts: VerlFacts) -> Iterator[Flaw]:
+def task_queue(facts: VerlFacts) -> Iterator[RuleFinding]:
     eager = facts.setting(f"{ROLLOUT}.enforce_eager") is not False
     if _on_npu_with_vllm(facts) and not eager and facts.recipe.env.get("TASK_QUEUE_ENABLE") == "2":
         message = "env.TASK_QUEUE_ENABLE 2 with rollout.enforce_eager false"
@@ -164,14 +164,14 @@ def task_queue(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX459")
-def torch_compile(facts: VerlFacts) -> Iterator[Flaw]:
+def torch_compile(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.use_torch_compile"
     if facts.recipe.layout.device == "npu" and facts.is_true(key):
         yield warning(f"{facts.named(key)}: unstable on NPUs", f"remove {facts.source(key)}", facts.source(key))
 
 
 @rule("RLX460")
-def told_device(facts: VerlFacts) -> Iterator[Flaw]:
+def told_device(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, device = "trainer.device", facts.recipe.layout.device
     told = facts.setting(key)
     if told is not None and told != device and facts.release < (0, 7):
@@ -179,7 +179,7 @@ def told_device(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX408")
-def seeds_of_requests(facts: VerlFacts) -> Iterator[Flaw]:
+def seeds_of_requests(facts: VerlFacts) -> Iterator[RuleFinding]:
     rollout, settings = facts.recipe.rollout, facts.settings
     if not rollout.deterministic or rollout.engine == "cpu":
         return

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from rlx.backends.verl.keys import release
 from rlx.backends.verl.trainers import DECLARED, is_dapo_recipe, is_own_program
-from rlx.planning.rules.facts import Facts
+from rlx.planning.rules.facts import RecipeFacts
 from rlx.planning.rules.number_text import product
 
 ACTOR = "actor_rollout_ref.actor"
@@ -19,7 +19,7 @@ _EPOCHS = "trainer.total_epochs"
 
 
 @dataclass(frozen=True)
-class VerlFacts(Facts):
+class VerlFacts(RecipeFacts):
     """A recipe for verl, or for a fork of it."""
 
     @cached_property

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from rlx.backends.verl.rules.batch import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of, product
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 ROLLOUT_TP = f"{ROLLOUT}.tensor_model_parallel_size"
 
 
 @rule("RLX205")
-def training_split(facts: VerlFacts) -> Iterator[Flaw]:
+def training_split(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.is_megatron and facts.devices and facts.model_parallel and facts.devices % facts.model_parallel:
         message = f"layout: tp {facts.tp} × pp {facts.pp} × cp {facts.cp} = {facts.model_parallel} does not divide"
         fits = one_of(near(divisors(facts.devices), facts.model_parallel))
@@ -21,14 +21,14 @@ def training_split(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX206")
-def sequence_split(facts: VerlFacts) -> Iterator[Flaw]:
+def sequence_split(facts: VerlFacts) -> Iterator[RuleFinding]:
     if not facts.is_megatron and facts.devices and facts.cp and facts.devices % facts.cp:
         message = f"layout.cp {facts.cp} does not divide the {facts.devices} devices"
         yield error(message, f"use {one_of(near(divisors(facts.devices), facts.cp))}", "layout.cp")
 
 
 @rule("RLX207")
-def rollout_replicas(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_replicas(facts: VerlFacts) -> Iterator[RuleFinding]:
     replicas = facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     stages = facts.count(f"{ROLLOUT}.pipeline_model_parallel_size") or 1
     tp = facts.count(ROLLOUT_TP)
@@ -43,14 +43,14 @@ def rollout_replicas(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX208")
-def rollout_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_pipeline(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ROLLOUT}.pipeline_model_parallel_size"
     if (facts.count(key) or 1) > 1:
         yield error(f"{facts.named(key)}: the rollout has no pipelines", f"remove {facts.source(key)}")
 
 
 @rule("RLX227")
-def dense_data_parallel(facts: VerlFacts) -> Iterator[Flaw]:
+def dense_data_parallel(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, shape = f"{ROLLOUT}.data_parallel_size", facts.architecture
     if facts.release < (0, 9) or facts.setting(f"{ROLLOUT}.name") != "vllm" or (facts.count(key) or 1) == 1:
         return
@@ -60,7 +60,7 @@ def dense_data_parallel(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX209")
-def expert_groups(facts: VerlFacts) -> Iterator[Flaw]:
+def expert_groups(facts: VerlFacts) -> Iterator[RuleFinding]:
     expert_tp = facts.count(f"{ACTOR}.megatron.expert_tensor_parallel_size") or facts.tp
     ep = facts.count(f"{ACTOR}.megatron.expert_model_parallel_size")
     size = product(expert_tp, ep, facts.pp)
@@ -73,14 +73,14 @@ def expert_groups(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX222")
-def rollout_expert_tensors(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_expert_tensors(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ROLLOUT}.moe_tensor_parallel_size"
     if (facts.count(key) or 1) > 1 and facts.setting(f"{ROLLOUT}.name") != "trtllm":
         yield error(f"{facts.named(key)}: only trtllm splits experts like that", f"remove {facts.source(key)}")
 
 
 @rule("RLX201")
-def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
+def fsdp_splits(facts: VerlFacts) -> Iterator[RuleFinding]:
     layout = facts.recipe.layout
     if not facts.is_megatron and (layout.tp, layout.pp, layout.ep) != (1, 1, 1):
         message = f"layout: {facts.recipe.backend.engine} splits no tensors, pipelines or experts"
@@ -88,13 +88,13 @@ def fsdp_splits(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX202")
-def pools(facts: VerlFacts) -> Iterator[Flaw]:
+def pools(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.layout.pools is not None:
         yield error("layout.pools: verl places all roles on all devices", "remove it", "layout.pools")
 
 
 @rule("RLX203")
-def nodes(facts: VerlFacts) -> Iterator[Flaw]:
+def nodes(facts: VerlFacts) -> Iterator[RuleFinding]:
     started, counted = facts.recipe.layout.nodes, facts.count("trainer.nnodes")
     if counted and counted != started:
         message = f"{facts.named('trainer.nnodes')}: rlx starts {started} (layout.nodes)"
@@ -102,7 +102,7 @@ def nodes(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX204")
-def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
+def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, tp_key = f"{ROLLOUT}.expert_parallel_size", f"{ROLLOUT}.tensor_model_parallel_size"
     ep, tp, replicas = facts.count(key), facts.count(tp_key), facts.count(f"{ROLLOUT}.data_parallel_size") or 1
     if not ep or ep == 1 or not tp or ep == product(tp, replicas) or facts.setting(f"{ROLLOUT}.name") == "trtllm":
@@ -114,7 +114,7 @@ def expert_groups_of_rollout(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX224")
-def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
+def megatron_precision(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.megatron.dtype"
     value = facts.setting(key)
     if facts.is_megatron and isinstance(value, str) and value not in ("bfloat16", "float16"):
@@ -124,7 +124,7 @@ def megatron_precision(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX118")
-def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
+def router_replay(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in ("", ".megatron", ".fsdp_config"):
         key = f"{ACTOR}{section}.router_replay.mode"
         mode = facts.setting(key)
@@ -136,14 +136,14 @@ def router_replay(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX228")
-def transformers_rollout(facts: VerlFacts) -> Iterator[Flaw]:
+def transformers_rollout(facts: VerlFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     if recipe.rollout.engine == "transformers" and recipe.layout.device != "cpu":  # RLX405 has the other words
         yield error("rollout.engine transformers: verl has none", "rollout.engine vllm", "rollout.engine")
 
 
 @rule("RLX240")
-def unnumbered_version(facts: VerlFacts) -> Iterator[Flaw]:
+def unnumbered_version(facts: VerlFacts) -> Iterator[RuleFinding]:
     version = facts.settings.version
     if not facts.release:
         fix = 'backend.version: the number of that verl, such as "0.10.0.dev"'

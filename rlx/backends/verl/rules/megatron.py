@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, VerlFacts
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 _RECOMPUTE = ("granularity", "method", "num_layers")
 # Fields of DistributedDataParallelConfig and OptimizerConfig that TransformerConfig lacks.
@@ -53,7 +53,7 @@ def _transformers(facts: VerlFacts) -> tuple[str, ...]:
 
 
 @rule("RLX289")
-def recomputation(facts: VerlFacts) -> Iterator[Flaw]:
+def recomputation(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
         granularity, method, layers = (facts.setting(f"{section}.recompute_{part}") for part in _RECOMPUTE)
         keys = [f"{section}.recompute_{part}" for part in _RECOMPUTE]
@@ -70,7 +70,7 @@ def recomputation(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX290")
-def sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
+def sequence_parallelism(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
         key, parent = f"{section}.sequence_parallel", section.rpartition(".")[0]
         tp = facts.count(f"{parent}.tensor_model_parallel_size")
@@ -84,7 +84,7 @@ def sequence_parallelism(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX291")
-def token_dispatcher(facts: VerlFacts) -> Iterator[Flaw]:
+def token_dispatcher(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
         key = f"{section}.moe_token_dispatcher_type"
         kind = facts.setting(key) or "alltoall"
@@ -98,7 +98,7 @@ def token_dispatcher(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX292")
-def activations_on_cpu(facts: VerlFacts) -> Iterator[Flaw]:
+def activations_on_cpu(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
         key, stages = f"{section}.cpu_offloading", facts.pp or 1
         recomputed = facts.setting(f"{section}.recompute_granularity")
@@ -108,7 +108,7 @@ def activations_on_cpu(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX293")
-def fields_of_others(facts: VerlFacts) -> Iterator[Flaw]:
+def fields_of_others(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
         names = sorted(_written(facts, section) & OF_OTHERS)
         if not names:

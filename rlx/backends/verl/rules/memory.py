@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
-from rlx.planning.memory import GIB, Estimate, Phase, span_text
-from rlx.planning.memory.cache import Cache
-from rlx.planning.memory.estimate import estimate
-from rlx.planning.memory.inputs import fixed_tokens
-from rlx.planning.memory.job import Count, Job, Offload, Recompute
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.memory import GIB, MemoryEstimate, MemoryPhase, span_text
+from rlx.planning.memory.estimate import Cache, estimate
+from rlx.planning.memory.job import Count, Offload, Recompute, TrainingSetup, fixed_tokens
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 # The engine's weights are exact; what its profiling run takes depends on kernels.
 _WORK_MARGIN = 0.5
@@ -22,7 +20,7 @@ _FRACTIONS = tuple(step / 20 for step in range(19, 1, -1))
 
 
 @rule("RLX300")
-def too_large(facts: VerlFacts) -> Iterator[Flaw]:
+def too_large(facts: VerlFacts) -> Iterator[RuleFinding]:
     result = facts.memory
     if result and result.cannot_fit:
         worst = max(result.phases, key=lambda phase: phase.states)
@@ -30,7 +28,7 @@ def too_large(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX301")
-def too_close(facts: VerlFacts) -> Iterator[Flaw]:
+def too_close(facts: VerlFacts) -> Iterator[RuleFinding]:
     result = facts.memory
     if result and not result.fits and not result.cannot_fit:
         worst = max(result.phases, key=lambda phase: phase.longest)
@@ -38,20 +36,20 @@ def too_close(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX302")
-def no_cache(facts: VerlFacts) -> Iterator[Flaw]:
+def no_cache(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.memory and _room(facts.memory.cache, _WORK_MARGIN) < 1:
         yield error(_said(facts.memory), _cache_fix(facts.memory), "rollout.memory_fraction")
 
 
 @rule("RLX303")
-def little_cache(facts: VerlFacts) -> Iterator[Flaw]:
+def little_cache(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.memory and _room(facts.memory.cache, -_WORK_MARGIN) < 1 <= _room(facts.memory.cache, _WORK_MARGIN):
         words = f"{_said(facts.memory)}: it may not start"
         yield warning(words, _cache_fix(facts.memory), "rollout.memory_fraction")
 
 
 @rule("RLX304")
-def whole_context(facts: VerlFacts) -> Iterator[Flaw]:
+def whole_context(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, most = f"{ROLLOUT}.max_model_len", facts.architecture.max_positions if facts.architecture else None
     asked = facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None
     if not (asked and most and facts.memory and facts.longest):
@@ -62,11 +60,11 @@ def whole_context(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, f"overrides: {{{key}: {facts.longest}}}", "rollout.memory_fraction")
 
 
-def _fix(result: Estimate) -> str:
+def _fix(result: MemoryEstimate) -> str:
     return "; or ".join(what_fits(result.job)) or "use more devices or another layout: rlx layouts RECIPE"
 
 
-def _needs(phase: Phase, result: Estimate, states: str = "") -> str:
+def _needs(phase: MemoryPhase, result: MemoryEstimate, states: str = "") -> str:
     largest = sorted(phase.parts.items(), key=lambda part: -part[1].longest)[:4]
     parts = ", ".join(f"{name} {span_text(size)}" for name, size in largest)
     assumed = f" (a device of {result.job.device.size:g} GiB is assumed)" if result.job.device.assumed else ""
@@ -81,7 +79,7 @@ def _room(cache: Cache, share: float) -> float:
     return (cache.room + share * cache.work) / (cache.token * cache.sequence)
 
 
-def _said(result: Estimate) -> str:
+def _said(result: MemoryEstimate) -> str:
     return _cache(result.cache, result.job.rollout.fraction)
 
 
@@ -95,11 +93,11 @@ def _cache(cache: Cache, fraction: float) -> str:
     )
 
 
-def _cache_fix(result: Estimate) -> str:
+def _cache_fix(result: MemoryEstimate) -> str:
     return enough_for_cache(result.job) or "use more devices for a replica: raise rollout.tp"
 
 
-def what_fits(job: Job) -> tuple[str, ...]:
+def what_fits(job: TrainingSetup) -> tuple[str, ...]:
     """Single changes after which the run fits with the longest samples, the cheapest in time first; else all offloads.
 
     Empty: none of them helps, and the layout has to change.
@@ -111,7 +109,7 @@ def what_fits(job: Job) -> tuple[str, ...]:
     return (f"{_offloads(job, 'param', 'optimizer')}, with {_recompute(job)}",) if estimate(away).fits else ()
 
 
-def enough_for_cache(job: Job) -> str | None:
+def enough_for_cache(job: TrainingSetup) -> str | None:
     """Find the smallest share of the device, else the smallest rollout.tp, with room for sequences. None: neither."""
     shares = (replace(job, rollout=replace(job.rollout, fraction=fraction)) for fraction in reversed(_FRACTIONS))
     for changed in shares:
@@ -124,11 +122,11 @@ def enough_for_cache(job: Job) -> str | None:
     return None
 
 
-def _roomy(job: Job) -> bool:
+def _roomy(job: TrainingSetup) -> bool:
     return estimate(job).cache.sequences >= 8
 
 
-def _single(job: Job) -> Iterator[tuple[str, Job]]:
+def _single(job: TrainingSetup) -> Iterator[tuple[str, TrainingSetup]]:
     for fraction in _FRACTIONS:
         lower = replace(job, rollout=replace(job.rollout, fraction=fraction))
         if fraction < job.rollout.fraction and _roomy(lower) and estimate(lower).fits:
@@ -151,7 +149,7 @@ def _single(job: Job) -> Iterator[tuple[str, Job]]:
         yield _offloads(job, "param", "optimizer"), replace(job, offload=Offload(True, True, True))
 
 
-def _smaller_batches(job: Job) -> str:
+def _smaller_batches(job: TrainingSetup) -> str:
     if not job.dynamic_batches:
         return "train.micro_batch_size 1 and rollout.log_prob_micro_batch_size 1"
     tokens = -(-job.rollout.sequence // job.split.cp)
@@ -163,13 +161,13 @@ def _fewer(one: Count, other: Count) -> Count:
     return min(one, other, key=lambda tokens: tokens.longest)
 
 
-def _recompute(job: Job) -> str:
+def _recompute(job: TrainingSetup) -> str:
     if not job.is_megatron:
         return "actor_rollout_ref.model.enable_gradient_checkpointing: true"
     section = "actor_rollout_ref.actor.megatron.override_transformer_config.recompute"
     return f"{section}_granularity: full, {section}_method: uniform, {section}_num_layers: 1"
 
 
-def _offloads(job: Job, *parts: str) -> str:
+def _offloads(job: TrainingSetup, *parts: str) -> str:
     section = f"actor_rollout_ref.actor.{'megatron' if job.is_megatron else 'fsdp_config'}"
     return "overrides: " + ", ".join(f"{section}.{part}_offload: true" for part in parts)

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
 from rlx.backends.verl.rules.layout import ROLLOUT_TP
-from rlx.planning.memory.inputs import DTYPE_BYTES
-from rlx.planning.models.architectures import Architecture
-from rlx.planning.models.parameters import largest_tensor
+from rlx.planning.memory.job import DTYPE_BYTES
+from rlx.planning.models.architectures import Architecture, largest_tensor
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 MEGATRON = f"{ACTOR}.megatron"
 _BUCKET = f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes"
@@ -22,7 +21,7 @@ MOST_RANKS = 512
 
 
 @rule("RLX212")
-def training_heads(facts: VerlFacts) -> Iterator[Flaw]:
+def training_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if shape.kv_heads % size == 0]
@@ -31,7 +30,7 @@ def training_heads(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX213")
-def training_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
+def training_kv_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and not shape.latent and tp and shape.heads % tp == 0 and shape.kv_heads % tp:
         message = f"layout.tp {tp} does not divide the {shape.kv_heads} key-value heads of {shape.name}"
@@ -39,7 +38,7 @@ def training_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX214")
-def pipeline_layers(facts: VerlFacts) -> Iterator[Flaw]:
+def pipeline_layers(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, pp = facts.architecture, facts.pp
     if not (facts.is_megatron and shape and pp and shape.layers % pp) or _uneven(facts):
         return
@@ -49,7 +48,7 @@ def pipeline_layers(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX215")
-def training_experts(facts: VerlFacts) -> Iterator[Flaw]:
+def training_experts(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, ep = facts.architecture, facts.count(f"{MEGATRON}.expert_model_parallel_size")
     if facts.is_megatron and shape and shape.experts and ep and shape.experts.count % ep:
         message = f"layout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
@@ -57,7 +56,7 @@ def training_experts(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX216")
-def no_experts(facts: VerlFacts) -> Iterator[Flaw]:
+def no_experts(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, recipe = facts.architecture, facts.recipe
     if shape and shape.experts is None:
         for key, ep in (("layout.ep", recipe.layout.ep), ("rollout.ep", recipe.rollout.ep)):
@@ -66,7 +65,7 @@ def no_experts(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX220")
-def sequence_heads(facts: VerlFacts) -> Iterator[Flaw]:
+def sequence_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, cp = facts.architecture, facts.cp
     if facts.is_megatron or not shape or not cp or (shape.heads % cp == 0 and whole_heads(shape.kv_heads, cp)):
         return
@@ -76,7 +75,7 @@ def sequence_heads(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX221")
-def virtual_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
+def virtual_pipeline(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{MEGATRON}.virtual_pipeline_model_parallel_size"
     shape, pp, virtual = facts.architecture, facts.pp, facts.count(key)
     if not (facts.is_megatron and virtual and virtual > 1 and pp):
@@ -92,7 +91,7 @@ def virtual_pipeline(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX225")
-def training_vocabulary(facts: VerlFacts) -> Iterator[Flaw]:
+def training_vocabulary(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.tp
     if facts.is_megatron and shape and tp and shape.heads % tp == 0 and shape.vocab % tp:
         fits = [size for size in divisors(shape.heads) if shape.vocab % size == 0]
@@ -100,7 +99,7 @@ def training_vocabulary(facts: VerlFacts) -> Iterator[Flaw]:
         yield warning(message, f"layout.tp {one_of(near(fits, tp))}, or see that the bridge pads it", "layout.tp")
 
 
-def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> Flaw:
+def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> RuleFinding:
     """Report an error, or a warning where the shape was not confirmed by the model's own config.json."""
     if shape is None or shape.confirmed:
         return error(message, fix, key)
@@ -120,7 +119,7 @@ def _uneven(facts: VerlFacts) -> bool:
 
 
 @rule("RLX217")
-def rollout_heads(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and tp and shape.heads % tp:
         fits = [size for size in divisors(shape.heads) if not facts.devices or facts.devices % size == 0]
@@ -129,7 +128,7 @@ def rollout_heads(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX218")
-def rollout_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_kv_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
     if shape and not shape.latent and tp and shape.heads % tp == 0 and not whole_heads(shape.kv_heads, tp):
         fits = [size for size in divisors(shape.heads) if whole_heads(shape.kv_heads, size)]
@@ -138,7 +137,7 @@ def rollout_kv_heads(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX219")
-def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_experts(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, ep = facts.architecture, facts.count(f"{ROLLOUT}.expert_parallel_size")
     if shape and shape.experts and ep and shape.experts.count % ep:
         message = f"rollout.ep {ep} does not divide the {shape.experts.count} experts of {shape.name}"
@@ -146,7 +145,7 @@ def rollout_experts(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX239")
-def weight_bucket(facts: VerlFacts) -> Iterator[Flaw]:
+def weight_bucket(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, bucket = facts.architecture, facts.count(_BUCKET)
     if shape is None or bucket is None or facts.lora_rank or facts.recipe.rollout.engine != "vllm":
         return
@@ -170,7 +169,7 @@ def _synced_bytes(facts: VerlFacts) -> int:
 
 
 @rule("RLX210")
-def rollout_context(facts: VerlFacts) -> Iterator[Flaw]:
+def rollout_context(facts: VerlFacts) -> Iterator[RuleFinding]:
     limit, longest = facts.count(LENGTH), facts.longest
     if limit and longest and limit < longest:
         message = f"{facts.named(LENGTH)} is less than the {longest} tokens of prompt and response"
@@ -178,7 +177,7 @@ def rollout_context(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX211")
-def prefill(facts: VerlFacts) -> Iterator[Flaw]:
+def prefill(facts: VerlFacts) -> Iterator[RuleFinding]:
     tokens, context = facts.count(TOKENS), facts.count(LENGTH) or facts.longest
     if facts.setting(f"{ROLLOUT}.name") != "vllm" or not tokens or not context or tokens >= context:
         return
@@ -193,7 +192,7 @@ def prefill(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX223")
-def model_context(facts: VerlFacts) -> Iterator[Flaw]:
+def model_context(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, limit = facts.architecture, facts.count(LENGTH)
     most = shape.max_positions if shape else None
     # rlx's own rollout goes on behind the last position, as transformers does.
@@ -210,7 +209,7 @@ def model_context(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX250")
-def bridge(facts: VerlFacts) -> Iterator[Flaw]:
+def bridge(facts: VerlFacts) -> Iterator[RuleFinding]:
     if not facts.is_megatron or facts.lora_rank is None:
         return
     if facts.release < (0, 7):
@@ -225,7 +224,7 @@ def bridge(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX251")
-def bridge_and_mindspeed(facts: VerlFacts) -> Iterator[Flaw]:
+def bridge_and_mindspeed(facts: VerlFacts) -> Iterator[RuleFinding]:
     bridged = facts.is_true(MBRIDGE) and facts.setting(VANILLA) is False
     if facts.is_megatron and facts.recipe.layout.device == "npu" and facts.release == (0, 7) and bridged:
         message = f"Megatron-Bridge with verl {facts.settings.version} on NPUs, whose MindSpeed is 0.12.1"
@@ -233,14 +232,14 @@ def bridge_and_mindspeed(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX252")
-def lora_rank(facts: VerlFacts) -> Iterator[Flaw]:
+def lora_rank(facts: VerlFacts) -> Iterator[RuleFinding]:
     rank, merged = facts.lora_rank, facts.is_true(f"{MODEL}.lora.merge")
     if rank and rank > MOST_RANKS and facts.setting(f"{ROLLOUT}.name") == "vllm" and not merged:
         yield error(f"model.lora.rank {rank} is above {MOST_RANKS}", "rank 256, 320 or 512", "model.lora.rank")
 
 
 @rule("RLX253")
-def load_format(facts: VerlFacts) -> Iterator[Flaw]:
+def load_format(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ROLLOUT}.load_format"
     is_dummy = key in facts.settings.written and str(facts.setting(key)).startswith("dummy")
     if facts.lora_rank and is_dummy and not facts.is_true(f"{MODEL}.lora.merge"):

@@ -7,28 +7,28 @@ from functools import cache
 from pathlib import Path
 
 from rlx.backends.verl.rules.facts import VerlFacts
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
 _SECTION = "trainer.noise_injection"
 
 
 @rule("RLX622")
-def epoch_aware(facts: VerlFacts) -> Iterator[Flaw]:
+def epoch_aware(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{FORK}.epoch_aware"
     if facts.is_true(key):
         yield error(f"{facts.source(key)}: the fork's epoch-aware noise is always zero", f"remove {facts.source(key)}")
 
 
 @rule("RLX623")
-def layer_sigmas(facts: VerlFacts) -> Iterator[Flaw]:
+def layer_sigmas(facts: VerlFacts) -> Iterator[RuleFinding]:
     prefix = f"{FORK}.layer_sigma_config"
     if facts.setting(prefix) or any(facts.settings.section(prefix).values()):
         yield error(f"{prefix} never reaches the rollout: the multipliers are not applied", "remove it")
 
 
 @rule("RLX624")
-def filtered_noise(facts: VerlFacts) -> Iterator[Flaw]:
+def filtered_noise(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = "algorithm.filter_groups.enable"
     if not facts.recipe.aqn or not facts.is_true(key):
         return
@@ -41,7 +41,7 @@ def filtered_noise(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX625")
-def lora_accumulation(facts: VerlFacts) -> Iterator[Flaw]:
+def lora_accumulation(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn and aqn.provider == "builtin" and facts.recipe.model.lora:
         message = (
@@ -51,7 +51,7 @@ def lora_accumulation(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX628")
-def overridden_noise(facts: VerlFacts) -> Iterator[Flaw]:
+def overridden_noise(facts: VerlFacts) -> Iterator[RuleFinding]:
     told = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
     for name in told:
         key = f"{FORK}.{name}"
@@ -61,7 +61,7 @@ def overridden_noise(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX629")
-def no_noise_of_its_own(facts: VerlFacts) -> Iterator[Flaw]:
+def no_noise_of_its_own(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn is None or aqn.provider != "builtin" or _may_have_noise(facts):
         return
@@ -87,7 +87,7 @@ def _names_noise(folder: Path) -> bool:
 
 
 @rule("RLX226")
-def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_of_several_nodes(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn, nodes = facts.recipe.aqn, facts.recipe.layout.nodes
     if nodes > 1 and aqn and aqn.provider == "payload" and facts.release < (0, 7):
         message = f"layout.nodes {nodes} with aqn.provider payload: on verl {facts.settings.version} it needs one node"
@@ -95,7 +95,7 @@ def noise_of_several_nodes(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX610")
-def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_provider(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn, engine = facts.recipe.aqn, facts.recipe.rollout.engine
     if aqn and aqn.provider == "payload" and engine not in ("cpu", "vllm"):
         message = f"aqn.provider payload: rlx brings no noise for rollout.engine {engine}"
@@ -103,7 +103,7 @@ def noise_provider(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX611")
-def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_length(facts: VerlFacts) -> Iterator[RuleFinding]:
     recipe, aqn = facts.recipe, facts.recipe.aqn
     if aqn and recipe.data.train_rows is None and (aqn.provider == "builtin" or recipe.train.steps is None):
         message = "aqn: the noise is spread over the whole run, whose length is not known"
@@ -111,7 +111,7 @@ def noise_length(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX612")
-def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_in_validation(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if aqn and aqn.provider == "builtin" and not facts.recipe.eval.noise:
         message = "aqn.provider builtin: the fork injects its noise into validations too"
@@ -119,7 +119,7 @@ def noise_in_validation(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX643")
-def asynchronous_noise(facts: VerlFacts) -> Iterator[Flaw]:
+def asynchronous_noise(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn, key = facts.recipe.aqn, "trainer.v1.trainer_mode"
     if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
         message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"

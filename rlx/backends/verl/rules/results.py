@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
-from rlx.planning.rules.rule_table import Flaw, error, note, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 EVERY = "trainer.test_freq"
 FILTER = "algorithm.filter_groups"
@@ -25,7 +25,7 @@ _KNOWN = ("console", "file", "tensorboard", _MLFLOW, "trackio", "rl_insight", "t
 
 
 @rule("RLX731")
-def filtered_end(facts: VerlFacts) -> Iterator[Flaw]:
+def filtered_end(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, every, steps = f"{FILTER}.enable", facts.count(EVERY), facts.steps
     if not facts.filters_groups or not facts.is_dapo_recipe or not every or not steps or steps <= _sure(facts):
         return
@@ -42,7 +42,7 @@ def _sure(facts: VerlFacts) -> int:
 
 
 @rule("RLX732")
-def never_validated(facts: VerlFacts) -> Iterator[Flaw]:
+def never_validated(facts: VerlFacts) -> Iterator[RuleFinding]:
     every = facts.whole(EVERY)
     if every is not None and every < 1 and facts.recipe.eval.post is None:
         fits = f"eval.every {one_of(near(divisors(facts.steps), 10))}" if facts.steps else "set eval.every"
@@ -51,7 +51,7 @@ def never_validated(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX733")
-def rare_validation(facts: VerlFacts) -> Iterator[Flaw]:
+def rare_validation(facts: VerlFacts) -> Iterator[RuleFinding]:
     every, steps = facts.whole(EVERY), facts.steps
     if every and steps and every > steps > 1:
         message = f"{facts.named(EVERY)} is more than the {steps} steps: only the last one is validated"
@@ -59,7 +59,7 @@ def rare_validation(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX739")
-def nothing_trained(facts: VerlFacts) -> Iterator[Flaw]:
+def nothing_trained(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.is_true("trainer.val_only") and facts.is_true("trainer.val_before_train"):
         source = facts.source("trainer.val_only")
         yield warning(f"{source}: the run ends after the first validation", f"remove {source}", source)
@@ -70,7 +70,7 @@ def nothing_trained(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX738")
-def last_validation_of_fork(facts: VerlFacts) -> Iterator[Flaw]:
+def last_validation_of_fork(facts: VerlFacts) -> Iterator[RuleFinding]:
     every, steps = facts.count(EVERY), facts.steps
     is_fork = facts.recipe.aqn is not None and facts.recipe.aqn.provider == "builtin"
     if is_fork and every and steps and every <= steps and steps % every:
@@ -79,7 +79,7 @@ def last_validation_of_fork(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX740")
-def greedy_repeats(facts: VerlFacts) -> Iterator[Flaw]:
+def greedy_repeats(facts: VerlFacts) -> Iterator[RuleFinding]:
     evaluation = facts.recipe.eval
     for key, asked in (("eval", evaluation), ("eval.post", evaluation.post)):
         if asked is not None and asked.n > 1 and asked.temperature == 0:
@@ -88,7 +88,7 @@ def greedy_repeats(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX743")
-def last_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
+def last_checkpoint(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.eval.post is None:
         return
     every, ends, asked = facts.whole(_SAVE), facts.steps_of_data, facts.count("trainer.total_training_steps")
@@ -102,7 +102,7 @@ def last_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX744")
-def readable_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
+def readable_checkpoint(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.eval.post is None:
         return
     contents = facts.setting(f"{ACTOR}.checkpoint.save_contents")
@@ -122,7 +122,7 @@ def readable_checkpoint(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX734")
-def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
+def online_logger(facts: VerlFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     for name in _loggers(facts):
         keys, (mode, offline) = _ONLINE.get(str(name), ((), ("", ())))
@@ -133,13 +133,13 @@ def online_logger(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX735")
-def no_logger(facts: VerlFacts) -> Iterator[Flaw]:
+def no_logger(facts: VerlFacts) -> Iterator[RuleFinding]:
     if LOGGER in facts.settings.written and not isinstance(facts.setting(LOGGER), str | list | tuple):
         yield error(f"{facts.named(LOGGER)}: verl wants a list", f"remove {facts.source(LOGGER)}")
 
 
 @rule("RLX736")
-def resumable(facts: VerlFacts) -> Iterator[Flaw]:
+def resumable(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.checkpoint.save_contents"
     contents, freq = facts.setting(key), facts.whole("trainer.save_freq")
     if freq and freq > 0 and isinstance(contents, list | tuple):
@@ -150,7 +150,7 @@ def resumable(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX737")
-def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
+def resume_disabled(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, freq = "trainer.resume_mode", facts.whole("trainer.save_freq")
     if freq and freq > 0 and facts.setting(key) == "disable":
         message = f"{facts.named(key)} with train.save_every {freq}: the checkpoints are never used"
@@ -159,7 +159,7 @@ def resume_disabled(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX741")
-def shared_checkpoints(facts: VerlFacts) -> Iterator[Flaw]:
+def shared_checkpoints(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = "trainer.default_local_dir"
     if facts.source(key).startswith("overrides.") and facts.whole("trainer.save_freq") != -1:
         message = f"{facts.source(key)}: every run of this recipe would save there and resume from there"
@@ -167,7 +167,7 @@ def shared_checkpoints(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX742")
-def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
+def known_logger(facts: VerlFacts) -> Iterator[RuleFinding]:
     for name in _loggers(facts):
         if name not in _KNOWN:
             message = f"{facts.source(LOGGER)}: verl has no logger {name}"
@@ -175,7 +175,7 @@ def known_logger(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX745")
-def own_mlflow(facts: VerlFacts) -> Iterator[Flaw]:
+def own_mlflow(facts: VerlFacts) -> Iterator[RuleFinding]:
     keys = [LOGGER] if _MLFLOW in _loggers(facts) else []
     keys += [key for key in (f"{ROLLOUT}.trace.backend",) if facts.setting(key) == _MLFLOW]
     recipe = facts.recipe

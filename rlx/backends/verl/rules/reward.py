@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.local_files import MOST_SOURCE, parse_python, read_text
-from rlx.planning.rules.rule_table import Flaw, error, rule
+from rlx.planning.rules.rule_table import RuleFinding, error, rule
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import FunctionReward
@@ -22,14 +22,14 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @rule("RLX140")
-def reward_file(facts: VerlFacts) -> Iterator[Flaw]:
+def reward_file(facts: VerlFacts) -> Iterator[RuleFinding]:
     reward, problem = _reward(facts), _parsed_reward(facts)
     if reward and isinstance(problem, str):
         yield error(f"reward.path {Path(reward.path).name}: {problem}", "correct the file, or the path", "reward.path")
 
 
 @rule("RLX141")
-def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
+def reward_function(facts: VerlFacts) -> Iterator[RuleFinding]:
     reward, tree = _reward(facts), _parsed_reward(facts)
     if reward is None or not isinstance(tree, ast.Module):
         return
@@ -43,7 +43,7 @@ def reward_function(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX142")
-def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
+def reward_signature(facts: VerlFacts) -> Iterator[RuleFinding]:
     reward, function = _reward(facts), _reward_function(facts)
     if reward is None or function is None:
         return
@@ -59,7 +59,7 @@ def reward_signature(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX143")
-def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
+def reward_returns(facts: VerlFacts) -> Iterator[RuleFinding]:
     function = _reward_function(facts)
     if function and not any(isinstance(node, ast.Return) and node.value for node in ast.walk(function)):
         message = f"reward.function {function.name} has no return with a value"
@@ -67,7 +67,7 @@ def reward_returns(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX144")
-def reward_manager(facts: VerlFacts) -> Iterator[Flaw]:
+def reward_manager(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = "reward_model.reward_manager" if facts.release < (0, 7) else "reward.reward_manager.name"
     name, source = facts.setting(key), facts.setting("reward.reward_manager.source")
     if isinstance(name, str) and name not in _MANAGERS and source in (None, "register"):

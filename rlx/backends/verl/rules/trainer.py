@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from rlx.backends.verl.rules.facts import ACTOR, BATCH, GEN_BATCH, VerlFacts
 from rlx.backends.verl.trainers import DAPO, DECLARED, MAIN_PPO, SYNC, program_of, trainer_of, trainer_of_program
-from rlx.planning.rules.rule_table import Flaw, error, rule, warning
+from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 _MODE = "trainer.v1.trainer_mode"
 _MOST_BATCHES = "algorithm.filter_groups.max_num_gen_batches"
@@ -19,7 +19,7 @@ _POOLS = "ray_kwargs.resource_pool"
 
 
 @rule("RLX229")
-def unknown_program(facts: VerlFacts) -> Iterator[Flaw]:
+def unknown_program(facts: VerlFacts) -> Iterator[RuleFinding]:
     backend = facts.recipe.backend
     if backend.trainer == DECLARED:
         return
@@ -40,7 +40,7 @@ def unknown_program(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX231")
-def noise_without_a_step(facts: VerlFacts) -> Iterator[Flaw]:
+def noise_without_a_step(facts: VerlFacts) -> Iterator[RuleFinding]:
     aqn = facts.recipe.aqn
     if facts.is_dapo_recipe and aqn is not None and aqn.provider == "payload" and facts.release < (0, 7):
         message = f"aqn with backend.trainer dapo: the DAPO recipe of verl {facts.settings.version} names no step"
@@ -48,7 +48,7 @@ def noise_without_a_step(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX232")
-def never_filled(facts: VerlFacts) -> Iterator[Flaw]:
+def never_filled(facts: VerlFacts) -> Iterator[RuleFinding]:
     most, trained, generated = facts.count(_MOST_BATCHES), facts.count(BATCH), facts.generated
     if not (facts.is_dapo_recipe and facts.filters_groups and most and trained and generated):
         return
@@ -58,7 +58,7 @@ def never_filled(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX233")
-def untold_validations(facts: VerlFacts) -> Iterator[Flaw]:
+def untold_validations(facts: VerlFacts) -> Iterator[RuleFinding]:
     recipe = facts.recipe
     if recipe.rollout.engine != "cpu" or recipe.aqn is None or recipe.aqn.provider != "payload" or facts.uses_v1:
         return
@@ -67,7 +67,7 @@ def untold_validations(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX234")
-def trains_on_what_it_generates(facts: VerlFacts) -> Iterator[Flaw]:
+def trains_on_what_it_generates(facts: VerlFacts) -> Iterator[RuleFinding]:
     trained, generated = facts.count(BATCH), facts.generated
     if facts.is_dapo_recipe and not facts.filters_groups and trained and generated != trained:
         message = f"{facts.named(GEN_BATCH)}: without a filter each step trains on so many prompts, not on {trained}"
@@ -75,7 +75,7 @@ def trains_on_what_it_generates(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX235")
-def unread_limits(facts: VerlFacts) -> Iterator[Flaw]:
+def unread_limits(facts: VerlFacts) -> Iterator[RuleFinding]:
     if not (facts.uses_v1 and facts.filters_groups):
         return
     for key, idle in ((_MOST_BATCHES, 0), (GEN_BATCH, 1)):
@@ -85,7 +85,7 @@ def unread_limits(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX260")
-def pipelines(facts: VerlFacts) -> Iterator[Flaw]:
+def pipelines(facts: VerlFacts) -> Iterator[RuleFinding]:
     if not (facts.is_nla and facts.is_megatron):
         return
     critic = "critic.megatron.pipeline_model_parallel_size"
@@ -99,7 +99,7 @@ def pipelines(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX261")
-def pool_place(facts: VerlFacts) -> Iterator[Flaw]:
+def pool_place(facts: VerlFacts) -> Iterator[RuleFinding]:
     misplaced = [key for key in facts.settings.written if key.split(".")[0] == "resource_pool"]
     if facts.is_nla and misplaced:
         source = facts.source(misplaced[0])
@@ -107,7 +107,7 @@ def pool_place(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX262")
-def both_pools(facts: VerlFacts) -> Iterator[Flaw]:
+def both_pools(facts: VerlFacts) -> Iterator[RuleFinding]:
     pools = [name for name in ("actor_rollout", "critic") if facts.whole(f"{_POOLS}.{name}.num_gpus")]
     if facts.is_nla and len(pools) == 1:
         other = "critic" if pools == ["actor_rollout"] else "actor_rollout"
@@ -115,14 +115,14 @@ def both_pools(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX263")
-def ignored_pools(facts: VerlFacts) -> Iterator[Flaw]:
+def ignored_pools(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.is_nla and any(facts.count(key) for key in facts.settings.section(_POOLS) if key.endswith(".num_gpus")):
         message = f"{_POOLS}: the fork takes Hydra's maps for no pools, and puts all roles on all devices"
         yield warning(message, "patch nla_main.py:295 and waive RLX263 with the commit")
 
 
 @rule("RLX264")
-def whole_step(facts: VerlFacts) -> Iterator[Flaw]:
+def whole_step(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{ACTOR}.ppo_mini_batch_size"
     mini, samples = facts.whole(key), facts.samples
     if facts.is_nla and mini and samples and mini != samples:
@@ -130,7 +130,7 @@ def whole_step(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX265")
-def logged_answers(facts: VerlFacts) -> Iterator[Flaw]:
+def logged_answers(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = "trainer.log_val_generations"
     logged, workers = facts.count(key), facts.count(f"{_POOLS}.critic.num_gpus") or facts.devices
     if facts.is_nla and logged and workers and logged % workers:
@@ -139,7 +139,7 @@ def logged_answers(facts: VerlFacts) -> Iterator[Flaw]:
 
 
 @rule("RLX266")
-def critic_layer(facts: VerlFacts) -> Iterator[Flaw]:
+def critic_layer(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, shape = "critic.output_layer_index", facts.architecture
     layer = facts.whole(key)
     if facts.is_nla and shape and layer is not None and layer >= shape.layers:

@@ -11,11 +11,10 @@ elif timeout -t 5 true 2>/dev/null; then limit() { timeout -t "$@"; }
 else limit() { shift && "$@"; }
 fi
 
-# probe NAME SECONDS SCRIPT ARGUMENT...: runs the script and frames what it says.
-# The work is in the background and a reader with a limit of its own waits for it: a process that hangs in a driver
-# ignores every signal, and must hold up neither the next probe nor the connection. Until then somebody waits for the
-# work, too: process 1 of a container may not, and would keep a zombie of each. Only /proc says the pid of a part of a
-# pipe.
+# probe NAME SECONDS SCRIPT ARGUMENT...: runs the script and frames its output.
+# The work runs in the background, and a reader with its own limit waits for it: a process that hangs in a driver
+# ignores every signal, and must not delay the next probe or the connection. Until then a shell also waits for the work,
+# since process 1 of a container may not reap it and would keep zombies. Only /proc has the pid of a part of a pipe.
 probe() {
     name=$1 seconds=$2 body=$3
     shift 3

@@ -1,7 +1,7 @@
-"""The versions of what a run is made of, without importing any of it: one JSON object.
+"""Print the versions of a run's packages as one JSON object, without importing them.
 
-Arguments: the folder that a run starts in, or nothing, and the packages of back-ends, NAME or NAME=FILE where the
-version stands in a file of the package. What lies in that folder is found, and never imported.
+Arguments: the folder that a run starts in, or nothing, and the packages of back-ends, NAME or NAME=FILE where a file of
+the package has the version. Files in that folder are found, and never imported.
 """
 
 import json
@@ -33,7 +33,7 @@ def location(module):
 
 
 def own_version(folder, file):
-    """In a checkout that nobody installed it is the only place."""
+    """Read it from the file, its only place in a checkout that is not installed."""
     try:
         return Path(folder, file).read_text(encoding="utf-8").strip()
     except OSError:

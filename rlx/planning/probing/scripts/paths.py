@@ -1,4 +1,4 @@
-"""Model and data as the run would find them: one JSON object a path.
+"""Print model and data as the run would find them: one JSON object per path.
 
 Arguments: the folder that a run starts in, or nothing; ROLE PATH, in pairs.
 """
@@ -20,7 +20,7 @@ def model(path):
 
 
 def mcore(path):
-    """Megatron's own weights, or a model that nobody has converted yet."""
+    """Return whether there are Megatron's own weights, or a model that is not converted yet."""
     return {"tracker": (path / "latest_checkpointed_iteration.txt").is_file(), **model(path)}
 
 
@@ -38,7 +38,7 @@ def table(path):
 
 
 def reward(path):
-    """What the functions of a file take; it is read, and nothing of it runs."""
+    """Return what the functions of a file take, without running them."""
     try:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError) as problem:
@@ -48,7 +48,7 @@ def reward(path):
 
 
 def takes(function):
-    """The names of its arguments, those without a default, and whether it takes any other name."""
+    """Return the names of arguments, those without a default, and whether any other name is taken."""
     given = function.args
     positional = [*given.posonlyargs, *given.args]
     wants = positional[: len(positional) - len(given.defaults)]

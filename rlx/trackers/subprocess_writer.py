@@ -1,8 +1,8 @@
-"""Write for a tracker in a process of its own: its package prints, starts servers and keeps global state.
+"""Write for a tracker in a separate process: its package prints, starts servers and keeps global state.
 
-    python -P -m rlx.trackers.apart NAME FOLDER < runs.json
+    python -P -m rlx.trackers.subprocess_writer NAME FOLDER < runs.json
 
-The process sees no login and no settings of the user's: not their variables, and an empty home.
+The process has no logins or settings of the user: none of their variables, and an empty home.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TAIL, _LONGEST_WORDS = 4000, 300
 
 
 def write_apart(name: str, runs: Sequence[ExportedRun], folder: Path) -> None:
-    """Write the runs for a tracker. Raises RlxError with its last words where it fails, or takes too long."""
+    """Write the runs for a tracker. Raises RlxError with the last line of output if it fails or takes too long."""
     limit = _MOST_S + sum(len(run.points) for run in runs) // _POINTS_A_SECOND
     command = [sys.executable, "-P", "-m", __name__, name, str(folder.absolute())]
     with tempfile.TemporaryDirectory(prefix="rlx-export-") as home, tempfile.TemporaryFile() as said:
@@ -39,7 +39,7 @@ def write_apart(name: str, runs: Sequence[ExportedRun], folder: Path) -> None:
         with order.open("rb") as orders:
             code = _run(command, {**_environment(tracker_of(name), folder), "HOME": home}, orders, said, folder, limit)
         if code is None:
-            raise RlxError(f"{name} has not written these runs in {limit} s", "fewer runs at a time")
+            raise RlxError(f"{name} did not write these runs within {limit} s", "fewer runs at a time")
         if code != 0:
             raise RlxError(
                 f"{name} could not write these runs: {_last_words(said)}", "another --to, such as tensorboard"
@@ -49,7 +49,7 @@ def write_apart(name: str, runs: Sequence[ExportedRun], folder: Path) -> None:
 def _run(
     command: Sequence[str], environment: dict[str, str], order: IO[bytes], said: IO[bytes], folder: Path, limit: float
 ) -> int | None:
-    """Return the exit code, None where the time was over. Whatever the process started ends with it."""
+    """Return the exit code, None after a timeout. Processes that it started end with it."""
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdin=order, stdout=said, stderr=said, start_new_session=True
     )
@@ -72,7 +72,7 @@ def _environment(tracker: Tracker, folder: Path) -> dict[str, str]:
 def _last_words(said: IO[bytes]) -> str:
     said.seek(max(0, os.fstat(said.fileno()).st_size - _TAIL))
     lines = said.read().decode(errors="replace").strip().splitlines()
-    return lines[-1][:_LONGEST_WORDS] if lines else "it says nothing"
+    return lines[-1][:_LONGEST_WORDS] if lines else "it printed nothing"
 
 
 def main(name: str, folder: str) -> None:

@@ -1,4 +1,4 @@
-"""The tiny model of a rehearsal: the class and the ratios of the real one, with two layers and narrow ones."""
+"""Derive the tiny model of a rehearsal: the class and the ratios of the real model, with two narrow layers."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _MOST_BYTES = 4 << 20
 _KV_HEADS = 2
 _LEAST_WIDTH = 64
 _EXPERTS = 8
-# A byte is a token, so prompts are longer than those of the real tokenizer.
+# A byte is a token, so prompts are longer than with the real tokenizer.
 _POSITIONS = 8192
-# Five times the usual one: at 0.02 so small a model takes all tokens for equally likely, whatever its weights are.
+# Five times the usual value: at 0.02 such a small model rates all tokens as equally likely.
 _SPREAD = 0.1
 _CHATS = {"llama": "llama", "deepseek_v2": "deepseek", "deepseek_v3": "deepseek"}
 
 
 @dataclass(frozen=True, slots=True)
 class TinyModel:
-    """The order for payload/tiny_model.py. `config` are arguments of transformers' configuration class."""
+    """The input of payload/tiny_model.py. `config`: arguments of transformers' configuration class."""
 
     model_type: str
     chat: str
@@ -37,7 +37,7 @@ class TinyModel:
 
     @property
     def shown(self) -> str:
-        """`qwen2: 2 layers, 12 heads, 2 key-value heads`."""
+        """The description for messages: `random qwen2: 2 layers, 12 heads, 2 key-value heads`."""
         config = self.config
         heads = f"{config['num_attention_heads']} heads, {config['num_key_value_heads']} key-value heads"
         experts = config.get("num_experts") or config.get("n_routed_experts")
@@ -46,7 +46,7 @@ class TinyModel:
 
 
 def tiny_model_of(resolved: ResolvedRecipe, head_dim: int) -> TinyModel:
-    """The recipe's model in small, with heads of at least that width.
+    """Derive the recipe's tiny model, with heads of at least that width.
 
     Raises UsageError where the back-end's settings are not known.
     """
@@ -59,7 +59,7 @@ def tiny_model_of(resolved: ResolvedRecipe, head_dim: int) -> TinyModel:
 
 
 def tiny_model(shape: Architecture, model_type: str | None = None, head_dim: int = 8) -> TinyModel:
-    """The same model in small. `model_type` as the model's config.json has it; None: told by the shapes."""
+    """Derive a tiny model. `model_type`: the one of the model's config.json; None: derived from the shapes."""
     kind = model_type or _kind(shape)
     kv_heads = min(shape.kv_heads, _KV_HEADS)
     heads = kv_heads * (shape.heads // shape.kv_heads)
@@ -86,13 +86,13 @@ def tiny_model(shape: Architecture, model_type: str | None = None, head_dim: int
 
 
 def stand_in(head_dim: int = 8) -> TinyModel:
-    """Stand in for a model of which nothing is known: Qwen2, with grouped heads."""
+    """Replace an unknown model by a Qwen2 with grouped heads."""
     shape = Architecture("qwen2", 64, 2, 4, 2, 16, 128, 512, True, "", True, qkv_bias=True)
     return tiny_model(shape, head_dim=head_dim)
 
 
 def _kind(shape: Architecture) -> str:
-    """transformers' model type of a row of the table, which has the shapes only."""
+    """Return transformers' model type for a row of the table, which has the shapes only."""
     if shape.latent:
         return "deepseek_v3"
     if shape.experts:

@@ -1,8 +1,8 @@
-"""Collect what a recipe asks of the machine that is to run it."""
+"""Collect the requirements of a recipe on the machine that will run it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
-    """Of the machine, or of a file on it: an error, and what to do about it."""
+class HostFinding:
+    """An error of the machine or of a file on it, and how to fix it."""
 
     id: str
     message: str
@@ -24,10 +24,10 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """`role` is model, train or val, or one of the back-end's own.
+    """A file that a run reads. `role` is model, train or val, or one that the back-end defines.
 
-    `rows` is what the recipe says, None where it says nothing. `key`: of the prompts; of a reward, its function.
-    `passed`: the names of the arguments that this function is called with.
+    `rows`: the number in the recipe, None where it has none. `key`: the column of the prompts, or the function of a
+    reward. `passed`: the names of the arguments that this function is called with.
     """
 
     role: str
@@ -37,17 +37,17 @@ class DataFile:
     passed: tuple[str, ...] = ()
 
 
-FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[Flaw]]
-"""Takes a file that is wanted and the facts that the probe of paths found."""
+FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[HostFinding]]
+"""Takes a required file and the facts that the probe of paths found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Without a recipe nothing is wanted: the facts are shown, and few of them can be wrong.
+class HostRequirements:
+    """What a recipe requires of its host. Without a recipe nothing is required, and the facts are only shown.
 
-    `devices` are those of each of `nodes`. `cpus`: with fewer of them the run would wait for ever. Without `may_start`,
-    `python` is not started to look. `pairs`: training and validation file whose overlap nobody has accepted, and the
-    column of the prompts.
+    `devices` is the number for each of the `nodes`. `cpus`: with fewer of them the run would never start. Without
+    `may_start`, `python` is not started for the query. `pairs`: training and validation files whose overlap the recipe
+    does not waive, and the column of the prompts.
     """
 
     backend: str | None = None
@@ -65,7 +65,7 @@ class Wanted:
 
 
 def data_files(recipe: Recipe) -> Iterator[DataFile]:
-    """A folder with the model, and two tables."""
+    """Yield the folder of the model and the two tables."""
     yield DataFile("model", recipe.model.path)
     yield DataFile("train", recipe.data.train, recipe.data.train_rows, recipe.data.prompt_key)
     yield DataFile("val", recipe.data.val, recipe.data.val_rows, recipe.data.prompt_key)
@@ -75,18 +75,18 @@ def _no_cpus(resolved: ResolvedRecipe) -> int:
     return 0
 
 
-def _no_shortage(cpus: int, wanted: Wanted, devices: int) -> Iterator[Flaw]:
+def _no_shortage(cpus: int, wanted: HostRequirements, devices: int) -> Iterator[HostFinding]:
     return iter(())
 
 
 @dataclass(frozen=True, slots=True)
 class BackendHost:
-    """What a back-end wants of the machine that runs it: the `HOST` of its module `host`, if it has one.
+    """What a back-end requires of the machine that runs it: the `HOST` of its module `host`, if it has one.
 
-    `name`: as people call it; `packages`: as Python names them, the back-end first. Not `is_numbered`: what its package
-    says of its version means nothing. `version_file`: in the package's folder, where nobody installed it.
-    `file_checks`: by roles that are its own. `cpus`: without which it waits for ever, as `shortage` says. `starts_ray`:
-    a run has a Ray, to which processes of other people may try to speak.
+    `name`: for messages; `packages`: Python's names of them, the back-end first. Without `is_numbered`, the version of
+    its package is meaningless. `version_file`: in the package's folder, for a checkout that is not installed.
+    `file_checks`: by the roles that it defines. `cpus`: with fewer of them it waits forever; `shortage` reports that.
+    `starts_ray`: a run has a Ray, which processes of other users may try to reach.
     """
 
     name: str = ""
@@ -97,11 +97,11 @@ class BackendHost:
     files: Callable[[Recipe], Iterator[DataFile]] = data_files
     file_checks: Mapping[str, FileCheck] = field(default_factory=dict)
     cpus: Callable[[ResolvedRecipe], int] = _no_cpus
-    shortage: Callable[[int, Wanted, int], Iterator[Flaw]] = _no_shortage
+    shortage: Callable[[int, HostRequirements, int], Iterator[HostFinding]] = _no_shortage
 
 
 def host_of(kind: str) -> BackendHost:
-    """Of a back-end without a module `host`: a model and tables, and no package that could be looked for."""
+    """Return the requirements of a back-end; without a module `host`: a model and tables, and no package."""
     own = optional_part(kind, "host")
     host: BackendHost = own.HOST if own else BackendHost(kind)
     return host
@@ -112,20 +112,20 @@ def hosts() -> tuple[BackendHost, ...]:
 
 
 def package_arguments() -> tuple[str, ...]:
-    """For the probe of packages: NAME, or NAME=FILE where its version stands in a file."""
+    """Return the arguments of the probe of packages: NAME, or NAME=FILE where a file has its version."""
     firsts = {host.packages[0]: host.version_file for host in hosts() if host.packages}
     names = dict.fromkeys(name for host in hosts() for name in host.packages)
     return tuple(f"{name}={firsts[name]}" if firsts.get(name) else name for name in names)
 
 
-def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
-    """Of all arms: they run on the same machine, and differ in their files at most. Of none, nothing."""
+def requirements_of(arms: Sequence[ResolvedRecipe]) -> HostRequirements:
+    """Combine the requirements of all arms: they use the same machine, and at most their files differ."""
     if not arms:
-        return Wanted()
+        return HostRequirements()
     resolved = [arm.recipe for arm in arms]
     first = resolved[0]
     host = host_of(first.backend.kind)
-    return Wanted(
+    return HostRequirements(
         backend=first.backend.kind,
         version=first.backend.version,
         python=first.backend.python,
@@ -133,7 +133,7 @@ def wanted_by(arms: Sequence[ResolvedRecipe]) -> Wanted:
         device=first.layout.device,
         devices=max(one.layout.devices_per_node for one in resolved),
         nodes=max(one.layout.nodes for one in resolved),
-        files=_distinct(file for one in resolved for file in host.files(one)),
+        files=tuple(dict.fromkeys(file for one in resolved for file in host.files(one))),
         cpus=max(map(host.cpus, arms)),
         pairs=tuple(dict.fromkeys(pair for one in resolved for pair in _pairs(one, host))),
         trackers=tuple(dict.fromkeys(name for one in resolved if one.track for name in one.track.to)),
@@ -145,7 +145,3 @@ def _pairs(recipe: Recipe, host: BackendHost) -> Iterator[tuple[str, str, str]]:
     files = {file.role: file for file in host.files(recipe)}
     if {"train", "val"} <= files.keys() and not recipe.waive.get("RLX024"):
         yield files["train"].path, files["val"].path, recipe.data.prompt_key
-
-
-def _distinct(files: Iterable[DataFile]) -> tuple[DataFile, ...]:
-    return tuple(dict.fromkeys(files))

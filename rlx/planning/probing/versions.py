@@ -1,7 +1,7 @@
-"""Hold versions that were found against documented combinations, and against those that are known to fail.
+"""Compare installed versions with documented combinations and with those that are known to fail.
 
-The tables are versions.json, each row with its source. They know releases; a fork may differ from all of them, so an
-unknown combination is a note and no more.
+The tables are in versions.json, each row with its source. They list releases; a fork may differ from all of them, so an
+unknown combination is only a note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rlx.model import Finding, Severity
-from rlx.planning.wanted import hosts
+from rlx.planning.host_requirements import hosts
 
 _HELD = ("cann", "torch", "torch_npu", "vllm", "vllm_ascend", "transformers", "ray")
 # Built for each other: the release must be the same, whatever is appended to it.
@@ -29,11 +29,11 @@ def tables() -> Mapping[str, Any]:
 
 
 def version_findings(found: Mapping[str, str]) -> Iterator[Finding]:
-    """`found`: package -> version, with CANN as `cann`. Findings of what is known to fail, then of what is unknown."""
+    """Report what is known to fail, then what is unknown. `found`: package -> version, with CANN as `cann`."""
     yield from _twins(found)
     yield from _known_bad(found)
     yield from _ray_without_tokens(found)
-    # The documented combinations are those of NPU images; elsewhere they say nothing.
+    # The documented combinations are those of NPU images only.
     if "torch_npu" in found:
         yield from _combination(found)
 
@@ -60,19 +60,19 @@ def _known_bad(found: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _ray_without_tokens(found: Mapping[str, str]) -> Iterator[Finding]:
-    """Of back-ends that start a Ray. Source: Ray 2.52, release notes and docs, ray-security/token-auth."""
+    """Warn of a Ray without tokens, for back-ends that start one. Source: Ray 2.52, docs, ray-security/token-auth."""
     starts_ray = any(host.starts_ray and host.packages[0] in found for host in hosts())
     if starts_ray and "ray" in found and release(found["ray"])[:2] < _RAY_WITH_TOKENS:
         message = (
-            f"ray {found['ray']} has no tokens (they came with 2.52): whoever reaches the ports of a run's Ray, every "
-            "user of this machine among them, can run code in it as you"
+            f"ray {found['ray']} has no tokens (they came with 2.52): every user of this machine, and anyone else who "
+            "reaches the ports of a run's Ray, can run code in it as you"
         )
-        fix = "train where nobody else logs in, or in a container with a network of its own"
+        fix = "train where no other user logs in, or in a container with its own network"
         yield Finding("RLX414", Severity.WARNING, message, fix)
 
 
 def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
-    """The nearest documented combination of the installed back-end, and where this one differs from it."""
+    """Compare with the nearest documented combination of the installed back-end."""
     for host in hosts():
         backend = host.packages[0] if host.packages else ""
         if backend not in found:
@@ -81,7 +81,7 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
         if row is None:
             known = ", ".join(each["version"] for each in tables()["combinations"] if each["backend"] == backend)
             message = f"{backend} {found[backend]} is in no table of versions (known: {known})"
-            yield Finding("RLX540", Severity.NOTE, message, "rlx launch records the versions; nothing else follows")
+            yield Finding("RLX540", Severity.NOTE, message, "nothing: rlx launch records the versions")
             continue
         other = [(name, _said(row, name), found[name]) for name in _HELD if _differs(row, found, name)]
         if other:
@@ -90,7 +90,7 @@ def _combination(found: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def _likeliest(backend: str, found: Mapping[str, str]) -> Mapping[str, Any] | None:
-    """Choose of a back-end's combinations the one that has most in common with this one."""
+    """Return the combination of a back-end that has most in common with the installed one."""
 
     def unlike(row: Mapping[str, Any]) -> tuple[int, int]:
         compared = [_differs(row, found, name) for name in _HELD if name in row and name in found]
@@ -109,7 +109,7 @@ def _differs(row: Mapping[str, Any], found: Mapping[str, str], name: str) -> boo
 
 
 def _documented(row: Mapping[str, Any], name: str) -> list[object]:
-    """Look it up; several where the sources contradict each other."""
+    """Return the documented versions; several where the sources disagree."""
     said = row[name] if isinstance(row[name], list) else [row[name]]
     return [_comparable(name, version) for version in said]
 
@@ -124,18 +124,18 @@ def _comparable(name: str, version: str) -> object:
 
 
 def _different(backend: str, version: str, row: Mapping[str, Any], other: list[tuple[str, str, str]]) -> Finding:
-    """A warning where a major version differs, else a note: it may well work, nobody has said so."""
+    """Warn where a major version differs; else a note, since the combination may work but is not documented."""
     far = any(release(expected)[:1] != release(actual)[:1] for _, expected, actual in other)
     differences = "; ".join(f"{name} {actual} instead of {expected}" for name, expected, actual in other)
     return Finding(
         "RLX541" if far else "RLX540",
         Severity.WARNING if far else Severity.NOTE,
         f"{backend} {version} is documented with another combination: {differences} ({row['source']})",
-        "use an image of that combination, or rehearse this one before a long run",
+        "use an image of that combination, or test this one before a long run: rlx rehearse",
     )
 
 
 def release(version: str) -> tuple[int, ...]:
-    """The numbers of a version up to the first that is none: 2.9.0.post2+cpu is (2, 9, 0); a name is ()."""
+    """Return the leading numbers of a version: 2.9.0.post2+cpu is (2, 9, 0); a name is ()."""
     numbers = re.match(r"\d{1,9}(?:\.\d{1,9})*", version, re.ASCII)
     return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()

@@ -1,1 +1,0 @@
-"""Judge what the probes found, one subject a module."""

@@ -1,1 +1,0 @@
-"""Enumerate the splits of a model and batch over devices."""
