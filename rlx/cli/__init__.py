@@ -1,1 +1,1 @@
-"""Take commands from people: one module a command: parse, call, print. Only this room knows typer and rich."""
+"""The command line: one module per command, which parses, calls `rlx.api` and prints. Only it uses typer and rich."""

@@ -22,7 +22,7 @@ data = typer.Typer(
     rich_markup_mode=None,
 )
 TINY_CPU_FOLDER = "~/.cache/rlx/tiny-cpu"
-# The strict reward looks for the mark.
+# The strict reward searches for ####.
 INSTRUCTION = 'Let\'s think step by step and output the final answer after "####".'
 MODULES = ("data_rows", "gsm8k_source", "gsm8k_data")
 _TIMEOUT_S = 600
@@ -56,7 +56,7 @@ def _forms() -> dict[str, Gsm8kForm]:
 
 
 def _help(option: str) -> str:
-    """`verl: the column of the chat.`, with the back-ends for which the option is."""
+    """Return the help of an option after the back-ends that have it: `verl: the column of the chat.`"""
     told = [(kind, form.help[option]) for kind, form in _forms().items() if option in form.help]
     return f"{', '.join(kind for kind, _ in told)}: {told[0][1]}"
 

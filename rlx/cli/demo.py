@@ -69,7 +69,7 @@ def said(shown: Shown) -> str:
 
 
 def print_next(folder: Path) -> None:
-    """Say how to go on with these runs, and with one's own."""
+    """Print what to type next, with these runs and with one's own."""
     from rlx.api.demo import variables
 
     words = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables(folder).items())
@@ -82,7 +82,7 @@ def print_next(folder: Path) -> None:
 
 
 def demo_answer(shown: Sequence[Shown]) -> dict[str, Any]:
-    """Each scene with its verdicts and what may be said, for --json."""
+    """Return each scene with its verdicts and what the comparison supports, for --json."""
     from rlx.cli.text.run_document import verdict_document
 
     return {

@@ -54,7 +54,7 @@ def doctor(
 
 
 def doctor_text(results: ProbeResults, findings: Sequence[Finding]) -> str:
-    """How many problems there are, the findings, the worst first, then the facts of the host and of the container."""
+    """Return the number of problems, the findings, worst first, then the facts of the host and of the container."""
     name = results.site.host
     host = [
         *_machine(results.host),
@@ -83,7 +83,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def document(results: ProbeResults, findings: Sequence[Finding]) -> dict[str, Any]:
-    """Write `--json`: the facts by probe, of the host and of the container; sizes have their unit in the key."""
+    """Return the answer for --json: facts of the host and of the container by probe; keys name the units of sizes."""
     inside = results.inside
     return {
         "host": results.site.host,

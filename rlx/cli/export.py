@@ -50,18 +50,18 @@ def export(
     narrate(f"next: {found.next}")
 
 
-def export_lines(found: Export) -> Iterator[str]:
+def export_lines(exported: Export) -> Iterator[str]:
     """Yield a line per run, then the folder."""
-    for run in found.runs:
+    for run in exported.runs:
         yield f"{run.name}  {run.project}  {_values(run)} values at {len(run.points)} steps"
-    yield str(found.folder)
+    yield str(exported.folder)
 
 
-def export_answer(found: Export) -> dict[str, Any]:
+def export_answer(exported: Export) -> dict[str, Any]:
     return {
-        "tracker": found.tracker,
-        "folder": str(found.folder),
-        "next": found.next,
+        "tracker": exported.tracker,
+        "folder": str(exported.folder),
+        "next": exported.next,
         "runs": [
             {
                 "run_id": run.tags["run"],
@@ -71,7 +71,7 @@ def export_answer(found: Export) -> dict[str, Any]:
                 "steps": len(run.points),
                 "values": _values(run),
             }
-            for run in found.runs
+            for run in exported.runs
         ],
     }
 

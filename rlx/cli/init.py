@@ -107,12 +107,13 @@ def print_recipe_from(made: RecipeFrom, *, verbose: bool) -> None:
         print_text(f"\n{made.written}")
 
 
-def _title(arm: str, one: ImportedRecipe) -> str:
-    fates = (*one.keys, *one.environment)
+def _title(arm: str, imported: ImportedRecipe) -> str:
+    fates = (*imported.keys, *imported.environment)
     equal = sum(fate.is_equal for fate in fates)
-    backend = one.document["backend"]
-    counts = f"{len(one.keys)} keys, {len(one.environment)} variables: {equal} equal, {len(fates) - equal} explained"
-    return f"{arm + ': ' if arm else ''}{backend['kind']} {backend['version']}, {counts}"
+    backend = imported.document["backend"]
+    launch = f"{len(imported.keys)} keys, {len(imported.environment)} variables"
+    counts = f"{equal} equal, {len(fates) - equal} explained"
+    return f"{arm + ': ' if arm else ''}{backend['kind']} {backend['version']}, {launch}: {counts}"
 
 
 def _print_fates(fates: Sequence[KeyFate]) -> None:
@@ -146,11 +147,11 @@ def _value(fate: KeyFate) -> str:
     return "(secret)" if fate.place == "secrets" else shown(fate.written)
 
 
-def _print_findings(one: ImportedRecipe) -> None:
+def _print_findings(imported: ImportedRecipe) -> None:
     from rlx.model import finding_text
 
-    if one.findings:
-        print_text("\n".join(("", *map(finding_text, one.findings))))
+    if imported.findings:
+        print_text("\n".join(("", *map(finding_text, imported.findings))))
 
 
 def recipe_from_answer(made: RecipeFrom) -> dict[str, Any]:

@@ -49,25 +49,25 @@ def layouts(
         print_layouts(listed.recipe, listed.job, listed.found)
 
 
-def print_layouts(name: str, job: TrainingSetup, found: Layouts) -> None:
-    print_text(_title(name, job, found))
-    own = [layout for layout in found.possible[_SHOWN:] if layout.job == job]
-    _print_table((*found.possible[:_SHOWN], *own), job)
-    if len(found.possible) > _SHOWN:
-        print_text(f"… and {len(found.possible) - _SHOWN - len(own)} more: --json has them all")
-    if found.refused:
-        print_text("\n".join(("\nDoes not divide:", *(f"  {reason}" for reason in found.refused))))
-    if found.possible:
+def print_layouts(name: str, job: TrainingSetup, candidates: Layouts) -> None:
+    print_text(_title(name, job, candidates))
+    own = [layout for layout in candidates.possible[_SHOWN:] if layout.job == job]
+    _print_table((*candidates.possible[:_SHOWN], *own), job)
+    if len(candidates.possible) > _SHOWN:
+        print_text(f"… and {len(candidates.possible) - _SHOWN - len(own)} more: --json has them all")
+    if candidates.refused:
+        print_text("\n".join(("\nDoes not divide:", *(f"  {reason}" for reason in candidates.refused))))
+    if candidates.possible:
         print_text("\n".join(("", *_LEGEND)))
 
 
-def _title(name: str, job: TrainingSetup, found: Layouts) -> str:
+def _title(name: str, job: TrainingSetup, candidates: Layouts) -> str:
     shape, device = job.shape, job.device
-    fit = sum(layout.verdict == "fits" for layout in found.possible)
+    fit = sum(layout.verdict == "fits" for layout in candidates.possible)
     doubt = "" if shape.confirmed else " (its shape is not confirmed)"
     assumed = ", assumed" if device.assumed else ""
     return (
-        f"{name}: {fit} of {counted(len(found.possible), 'layout')} fit {shape.name}{doubt} on "
+        f"{name}: {fit} of {counted(len(candidates.possible), 'layout')} fit {shape.name}{doubt} on "
         f"{job.split.devices} devices of {device.size:g} GiB ({device.capacity:.1f} usable{assumed})"
     )
 
@@ -110,7 +110,7 @@ def _cells(layout: ParallelLayout, columns: tuple[str, ...]) -> Iterator[str]:
     yield f"{layout.waiting:.0%}" if layout.waiting else ""
 
 
-def layouts_answer(job: TrainingSetup, found: Layouts) -> dict[str, Any]:
+def layouts_answer(job: TrainingSetup, candidates: Layouts) -> dict[str, Any]:
     """All layouts, for --json."""
     return {
         "model": job.shape.name,
@@ -118,8 +118,8 @@ def layouts_answer(job: TrainingSetup, found: Layouts) -> dict[str, Any]:
         "devices": job.split.devices,
         "device_gib": job.device.size,
         "capacity_gib": round(job.device.capacity, 2),
-        "layouts": [{**_layout_answer(layout), "own": layout.job == job} for layout in found.possible],
-        "refused": found.refused,
+        "layouts": [{**_layout_answer(layout), "own": layout.job == job} for layout in candidates.possible],
+        "refused": candidates.refused,
     }
 
 

@@ -68,34 +68,34 @@ def logs(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _print(came: Logs, grep: str | None, fixed: bool, follow: bool, as_json: bool, raw: bool) -> bool:
+def _print(run_logs: Logs, grep: str | None, fixed: bool, follow: bool, as_json: bool, raw: bool) -> bool:
     """Print the lines, or on a terminal the values that they hold. Returns whether there was any line."""
     if as_json:
-        answer = log_answer(came)
+        answer = log_answer(run_logs)
         print_json(answer)
         return bool(answer["lines"])
     if grep is not None and not raw and sys.stdout.isatty():
-        return print_values(came, grep, fixed=fixed, at_once=follow)
-    return print_lines(came, grep, fixed=fixed, at_once=follow)
+        return print_values(run_logs, grep, fixed=fixed, at_once=follow)
+    return print_lines(run_logs, grep, fixed=fixed, at_once=follow)
 
 
 _Shown: TypeAlias = Callable[[bytes], list[str]]
 """What a terminal shows of a line, part by part."""
 
 
-def print_lines(came: Logs, pattern: str | None = None, *, fixed: bool = False, at_once: bool) -> bool:
+def print_lines(run_logs: Logs, pattern: str | None = None, *, fixed: bool = False, at_once: bool) -> bool:
     """Print each line whole, marked with its run where there are several. Returns whether there was any.
 
     What the pattern finds stands out where a terminal shows colours.
     """
-    marks, shown, any_line = _marks(came), _highlighter(pattern, fixed), False
-    for ref, line in came:
+    marks, shown, any_line = _marks(run_logs), _highlighter(pattern, fixed), False
+    for ref, line in run_logs:
         any_line = True
         _write(marks[ref.run_id], shown(line), at_once)
     return any_line
 
 
-def print_values(came: Logs, pattern: str, *, fixed: bool, at_once: bool) -> bool:
+def print_values(run_logs: Logs, pattern: str, *, fixed: bool, at_once: bool) -> bool:
     """Print the values of the metrics whose names the pattern finds. Returns whether any line came.
 
     `at_once`: each value on a line as it comes, and other lines whole; else all values at the end, by metric and step.
@@ -103,43 +103,43 @@ def print_values(came: Logs, pattern: str, *, fixed: bool, at_once: bool) -> boo
     """
     is_named, shown = _finder(pattern, fixed), _highlighter(pattern, fixed)
     if at_once:
-        return _print_at_once(came, is_named, shown)
+        return _print_at_once(run_logs, is_named, shown)
     others: list[tuple[str, bytes]] = []
     series: dict[tuple[str, str], dict[int, float]] = {}
-    for ref, line in came:
+    for ref, line in run_logs:
         values = [each for each in line_values(line) if is_named(each.metric)]
         for each in values:
             series.setdefault((each.metric, ref.run_id), {})[each.step] = each.value
         if not values and len(others) < _MOST_OTHERS:
             others.append((ref.run_id, line))
     if series:
-        _print_series(came, series, len(others))
+        _print_series(run_logs, series, len(others))
     else:
-        _print_others(came, others, shown)
+        _print_others(run_logs, others, shown)
     return bool(series or others)
 
 
-def _print_at_once(came: Logs, is_named: Callable[[str], object], shown: _Shown) -> bool:
-    marks, any_line = _marks(came), False
-    for ref, line in came:
+def _print_at_once(run_logs: Logs, is_named: Callable[[str], object], shown: _Shown) -> bool:
+    marks, any_line = _marks(run_logs), False
+    for ref, line in run_logs:
         any_line = True
         values = [each for each in line_values(line) if is_named(each.metric)]
         _write(marks[ref.run_id], map(_value_line, values) if values else shown(line), at_once=True)
     return any_line
 
 
-def _print_others(came: Logs, lines: Sequence[tuple[str, bytes]], shown: _Shown) -> None:
-    marks = _marks(came)
+def _print_others(run_logs: Logs, lines: Sequence[tuple[str, bytes]], shown: _Shown) -> None:
+    marks = _marks(run_logs)
     for run_id, line in lines:
         _write(marks[run_id], shown(line), at_once=False)
     if len(lines) == _MOST_OTHERS:
         narrate(f"the first {_MOST_OTHERS:,} lines; --raw shows all")
 
 
-def log_answer(came: Logs) -> dict[str, Any]:
+def log_answer(run_logs: Logs) -> dict[str, Any]:
     """Return the lines with their run, and the values of metrics in them, for --json."""
     lines = []
-    for ref, line in came:
+    for ref, line in run_logs:
         found: dict[int, dict[str, float]] = {}
         for each in line_values(line):
             found.setdefault(each.step, {})[each.metric] = each.value
@@ -147,7 +147,7 @@ def log_answer(came: Logs) -> dict[str, Any]:
         lines.append(
             {"run_id": ref.run_id, "arm": ref.arm, "text": "\n".join(printable_lines(line)), "metrics": metrics}
         )
-    return {"runs": [ref.run_id for ref in came.runs], "lines": lines}
+    return {"runs": [ref.run_id for ref in run_logs.runs], "lines": lines}
 
 
 def line_values(line: bytes) -> list[LogValue]:
@@ -190,10 +190,12 @@ def _red(match: re.Match[str]) -> str:
     return f"\x1b[1;31m{match[0]}\x1b[0m" if match[0] else ""
 
 
-def _marks(came: Logs) -> Mapping[str, str]:
+def _marks(run_logs: Logs) -> Mapping[str, str]:
     from rlx.cli.text.run_text import run_labels
 
-    return {run_id: f"{label} | " if len(came.runs) > 1 else "" for run_id, label in run_labels(came.runs).items()}
+    return {
+        run_id: f"{label} | " if len(run_logs.runs) > 1 else "" for run_id, label in run_labels(run_logs.runs).items()
+    }
 
 
 def _value_line(value: LogValue) -> str:
@@ -208,14 +210,14 @@ def _write(mark: str, parts: Iterable[str], at_once: bool) -> None:
         sys.stdout.flush()
 
 
-def _print_series(came: Logs, series: Mapping[tuple[str, str], Mapping[int, float]], others: int) -> None:
+def _print_series(run_logs: Logs, series: Mapping[tuple[str, str], Mapping[int, float]], others: int) -> None:
     """Print the values by metric, the runs of each in the order of the choice."""
     from shutil import get_terminal_size
 
     from rlx.cli.text.run_text import run_labels
     from rlx.cli.text.series_text import Series, series_lines
 
-    labels = run_labels(came.runs)
+    labels = run_labels(run_logs.runs)
     place = list(labels)
     order = sorted(series, key=lambda key: (key[0], place.index(key[1])))
     found = [Series(metric, labels[run_id], dict(sorted(series[metric, run_id].items()))) for metric, run_id in order]

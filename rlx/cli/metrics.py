@@ -68,25 +68,25 @@ def metrics(
         narrate(f"next: rlx compare {' '.join(arms)}" if len(arms) > 1 else f"next: rlx diagnose {found[0].ref.run_id}")
 
 
-def print_table(found: Sequence[RunMetrics], *, rows: bool) -> None:
-    for line in series_lines(list(_series(found)), console().width, rows=rows):
+def print_table(run_metrics: Sequence[RunMetrics], *, rows: bool) -> None:
+    for line in series_lines(list(_series(run_metrics)), console().width, rows=rows):
         print_text(line)
 
 
-def print_plots(found: Sequence[RunMetrics]) -> None:
+def print_plots(run_metrics: Sequence[RunMetrics]) -> None:
     """Draw each metric with a curve for each run, one below the other."""
     from rlx.cli.text.pictures import print_plot
 
-    for metric in _names(found):
-        print_plot(_picture(metric, found))
+    for metric in _names(run_metrics):
+        print_plot(_picture(metric, run_metrics))
 
 
-def csv_text(found: Sequence[RunMetrics]) -> str:
+def csv_text(run_metrics: Sequence[RunMetrics]) -> str:
     """Return a line per value, as the log has it."""
-    return to_csv(table_of_rows(_CSV_HEADER, list(_csv_cells(found))))
+    return to_csv(table_of_rows(_CSV_HEADER, list(_csv_cells(run_metrics))))
 
 
-def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:
+def metrics_answer(run_metrics: Sequence[RunMetrics]) -> dict[str, Any]:
     """Each run with its verdict, each metric as [step, value] pairs."""
     from rlx.cli.text.run_document import verdict_document
 
@@ -101,39 +101,39 @@ def metrics_answer(found: Sequence[RunMetrics]) -> dict[str, Any]:
                 "is_result": each.is_result,
                 "metrics": {name: list(map(list, values.items())) for name, values in each.series.items()},
             }
-            for each in found
+            for each in run_metrics
         ]
     }
 
 
-def _names(found: Sequence[RunMetrics]) -> list[str]:
-    return sorted({name for each in found for name in each.series})
+def _names(run_metrics: Sequence[RunMetrics]) -> list[str]:
+    return sorted({name for each in run_metrics for name in each.series})
 
 
-def _labels(found: Sequence[RunMetrics]) -> list[str]:
+def _labels(run_metrics: Sequence[RunMetrics]) -> list[str]:
     from rlx.cli.text.run_text import run_labels
 
-    labels = run_labels([each.ref for each in found])
-    return [labels[each.ref.run_id] for each in found]
+    labels = run_labels([each.ref for each in run_metrics])
+    return [labels[each.ref.run_id] for each in run_metrics]
 
 
-def _series(found: Sequence[RunMetrics]) -> Iterator[Series]:
+def _series(run_metrics: Sequence[RunMetrics]) -> Iterator[Series]:
     """Yield the runs of each metric side by side, in their order."""
-    labels = _labels(found)
-    for name in _names(found):
-        for each, label in zip(found, labels, strict=True):
+    labels = _labels(run_metrics)
+    for name in _names(run_metrics):
+        for each, label in zip(run_metrics, labels, strict=True):
             if name in each.series:
                 yield Series(name, label, each.series[name], each.exclusion)
 
 
-def _csv_cells(found: Sequence[RunMetrics]) -> Iterator[tuple[str, ...]]:
-    for each in found:
+def _csv_cells(run_metrics: Sequence[RunMetrics]) -> Iterator[tuple[str, ...]]:
+    for each in run_metrics:
         run = (each.ref.run_id, each.ref.arm, str(each.ref.seed), each.judged.verdict.word)
         for name, values in each.series.items():
             yield from ((*run, str(step), name, repr(value)) for step, value in values.items())
 
 
-def _picture(metric: str, found: Sequence[RunMetrics]) -> Picture:
+def _picture(metric: str, run_metrics: Sequence[RunMetrics]) -> Picture:
     from math import isfinite
 
     from rlx.report import Picture
@@ -146,7 +146,7 @@ def _picture(metric: str, found: Sequence[RunMetrics]) -> Picture:
             not each.is_result,
             tuple(CurvePoint(step, value) for step, value in each.series[metric].items() if isfinite(value)),
         )
-        for each, label in zip(found, _labels(found), strict=True)
+        for each, label in zip(run_metrics, _labels(run_metrics), strict=True)
         if metric in each.series
     ]
     drawn = [curve for curve in curves if curve.points]

@@ -76,27 +76,27 @@ def prune(
         raise typer.Exit(ExitCode.ERROR)
 
 
-def _show(found: Prunable) -> None:
+def _show(prunable: Prunable) -> None:
     from rlx.hosts.clock import SET_CLOCK
 
-    if found.items or found.trash:
-        print_text(f"to delete: {total_text(found)}")
-    for line in found_lines(found):
+    if prunable.items or prunable.trash:
+        print_text(f"to delete: {total_text(prunable)}")
+    for line in found_lines(prunable):
         print_text(f"  {line}")
-    for host, skew in found.skewed.items():
+    for host, skew in prunable.skewed.items():
         narrate(f"NOT deleted by age: RLX515 {host}: the clock is {skew}")
         narrate(f"  fix: {SET_CLOCK}; or name runs without --older-than")
-    if not (found.items or found.trash):
+    if not (prunable.items or prunable.trash):
         narrate("nothing to delete")
 
 
-def found_lines(found: Prunable) -> Iterator[str]:
+def found_lines(prunable: Prunable) -> Iterator[str]:
     """Yield a line per item to delete, then those that match but stay."""
-    for item in found.items:
+    for item in prunable.items:
         yield f"{item.what}  {item.run_id}  {item.host}  {size_text(item.bytes)}{_more(item)}"
-    for host, size in found.trash.items():
+    for host, size in prunable.trash.items():
         yield f"trash  {host}  {size_text(size)}  (partly deleted by an earlier call)"
-    yield from (f"stays: {kept_text(each)}" for each in found.kept)
+    yield from (f"stays: {kept_text(each)}" for each in prunable.kept)
 
 
 def _more(item: Item) -> str:
@@ -105,10 +105,10 @@ def _more(item: Item) -> str:
     return f"  ({said})" if said else ""
 
 
-def _confirm(found: Prunable) -> None:
+def _confirm(prunable: Prunable) -> None:
     if not sys.stdin.isatty():
-        raise RlxError(f"this would delete {total_text(found)}", "-y deletes them; --dry-run only shows them")
-    typer.confirm(f"Delete {total_text(found)}?", abort=True, err=True)
+        raise RlxError(f"this would delete {total_text(prunable)}", "-y deletes them; --dry-run only shows them")
+    typer.confirm(f"Delete {total_text(prunable)}?", abort=True, err=True)
 
 
 def _tell(done: Pruned) -> None:
@@ -122,9 +122,9 @@ def kept_text(kept: Kept) -> str:
     return f"{kept.what} of {kept.run_id}: {kept.why}"
 
 
-def total_text(found: Prunable) -> str:
+def total_text(prunable: Prunable) -> str:
     """Return `3 items, 1.2 GiB`."""
-    return f"{counted(len(found.items) + len(found.trash), 'item')}, {size_text(found.bytes)}"
+    return f"{counted(len(prunable.items) + len(prunable.trash), 'item')}, {size_text(prunable.bytes)}"
 
 
 def size_text(count: int) -> str:

@@ -13,7 +13,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from rlx.model import Place
 
-# The path begins at the first :/ or :~/ that is no part of a URL; what is behind it may hold anything.
+# The path begins at the first :/ or :~/ outside a URL, and may contain anything.
 _HOST = r"ssh://[^/:\[]*(?:\[[^\]]*\])?(?::\d+)?|[^:/]+"
 _LOG = re.compile(rf"(?P<host>{_HOST})(?::(?P<container>[^:/]+))?:(?P<path>~?/.+)", re.DOTALL)
 
@@ -47,7 +47,7 @@ def track(
 
 
 def parse_log(text: str) -> tuple[Place, str]:
-    """Read where the log is, and its path there. Raises UsageError."""
+    """Return where the log is, and its path there. Raise UsageError."""
     from rlx.api.taking_in import place_of_log
 
     match = _LOG.fullmatch(text)

@@ -131,13 +131,13 @@ def _objection_lines(judged: JudgedBundle) -> Iterator[str]:
         yield f"  and {len(judged.objections) - _MOST_SHOWN} more: --json has all of them"
 
 
-def _difference_lines(found: Sequence[Difference]) -> Iterator[str]:
-    for each in found[:_MOST_SHOWN]:
+def _difference_lines(differences: Sequence[Difference]) -> Iterator[str]:
+    for each in differences[:_MOST_SHOWN]:
         yield f"  {each.run_id or 'the comparison'}: {each.field}"
         yield f"    claimed:  {_shown(each.claimed)}"
         yield f"    computed: {_shown(each.computed)}"
-    if len(found) > _MOST_SHOWN:
-        yield f"  and {len(found) - _MOST_SHOWN} more: --json has all of them"
+    if len(differences) > _MOST_SHOWN:
+        yield f"  and {len(differences) - _MOST_SHOWN} more: --json has all of them"
 
 
 def _shown(value: Any) -> str:
@@ -155,7 +155,7 @@ def _contents_lines(judged: JudgedBundle) -> Iterator[str]:
 
 
 def _counted_runs(judged: JudgedBundle) -> str:
-    """`2 runs of gsm8k, and 3 other runs`."""
+    """Return `2 runs of gsm8k, and 3 other runs`."""
     ids = {run["run_id"] for run in (judged.computed or {}).get("runs", ())}
     heads = [run for run in judged.runs if not run.node]
     compared = [run for run in heads if run.run_id in ids or not ids]

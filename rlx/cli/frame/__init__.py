@@ -1,1 +1,1 @@
-"""The frame of every command: command table, options, streams, error handler."""
+"""What every command uses: command table, shared options, streams, error handler."""

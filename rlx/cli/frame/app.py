@@ -42,17 +42,14 @@ def run() -> None:
 
 
 def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
-    """Build all commands, or the one alone that is asked for, since to build all is a third of the start.
-
-    Each is a module of this room.
-    """
+    """Build the command that is typed, or all of them if none is; building all takes a third of the start-up time."""
     app = typer.Typer(
         name="rlx",
         cls=CommandGroup,
         help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
         epilog=EXIT_CODES,
         no_args_is_help=True,
-        # Plain help: drawing panels costs more time than all the rest of `rlx --help`.
+        # Plain help: drawing panels takes longer than the rest of `rlx --help`.
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
@@ -96,7 +93,7 @@ _Quiet = Annotated[bool, typer.Option("--quiet", "-q", hidden=True)]
 
 
 def _with_quiet(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with a hidden `-q`, which `rlx` itself has too: it may also come last on the line."""
+    """Return the command with a hidden `-q`, so that the option of `rlx` may also come last on the line."""
 
     @wraps(command)
     def with_option(*, quiet: bool, **values: Any) -> None:
@@ -119,7 +116,7 @@ def _module(command: str) -> str:
 
 
 def _about(command: str) -> str:
-    """Read what a command does in the first line of its module, because a shell has no time to import them all."""
+    """Read what a command does from the first line of its module; importing all would keep a shell waiting."""
     file = Path(__file__).parent.parent / f"{_module(command)}.py"
     with file.open(encoding="utf-8") as lines:
         return lines.readline().strip('"\n').partition(": ")[2]
@@ -142,7 +139,7 @@ def _exit_code() -> int | str | None:
         words = sys.argv[1:]
         typer.main.get_command(command_line(words))(args=expanded(words))
     except SystemExit as ending:
-        # typer and rich make it 1 when `rlx logs | head` closes the pipe; that is no error of anybody.
+        # typer and rich exit with 1 when `rlx logs | head` closes the pipe, which is no error.
         return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else _ended(ending)
     except RlxError as error:
         return _fail(error.message, error.hint, error.exit_code)
@@ -162,7 +159,7 @@ def _exit_code() -> int | str | None:
 
 
 def _ended(ending: SystemExit) -> int | str | None:
-    """Say in JSON, too, what Typer has said of a command line that it does not understand."""
+    """Return the exit code; also print as JSON what Typer printed about a command line that it does not understand."""
     worded = getattr(ending.__context__, "format_message", None)
     if worded is not None and wants_json(sys.argv[1:]):
         print_json_error(worded(), "rlx COMMAND --help", ExitCode.USAGE)

@@ -1,4 +1,4 @@
-"""The commands of `rlx`: in which group help lists each, by which other names each can be typed, what is suggested."""
+"""The commands of `rlx`: their groups, aliases and examples, and what is suggested for a mistyped one."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GROUPS = {
     "More about results": ("experiments", "export", "verify", "demo"),
     "Data and settings": ("data", "config", "aqn"),
 }
-"""What is typed daily, in the order of a day's work, then the others by subject."""
+"""What is used daily, in the order of a typical workflow, then the others by subject."""
 
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
@@ -62,15 +62,15 @@ ALIASES = {
     },
     "hosts": {"ls": "list", "rm": "remove"},
 }
-"""What other tools, and earlier versions, call a command, by the group that it is in. Only the command's help shows it.
+"""Names of commands in other tools and earlier versions, by group; only the help of a command shows them.
 
-`help COMMAND` is the help of that command: what an alias stands for comes last where it is the option `--help`.
+`help COMMAND` becomes `COMMAND --help`.
 """
 
 _ACTING = frozenset({"stop", "retry", "rm", "prune", "remove", "waive", "trust", "kill", "cancel"})
 """Never suggested for a mistyped command: a suggestion is often executed without being read."""
 _OTHER_TOOLS = frozenset({"abort", "clean", "delete", "destroy", "end", "purge", "restart", "terminate"})
-"""What other tools call those: nothing that is spelled like it is meant."""
+"""Names of such commands in other tools: nothing with a similar spelling is meant."""
 
 
 def expanded(words: Sequence[str], group: str = "") -> list[str]:
@@ -91,7 +91,7 @@ def aliases_of(command: str) -> list[str]:
 
 
 def suggested(typed: str, names: Iterable[str], group: str = "") -> list[str]:
-    """Return what may have been meant by an unknown command, nearest first; nothing where that may be one that acts."""
+    """Return what an unknown command may mean, nearest first; nothing if the nearest one changes or ends something."""
     near = get_close_matches(typed, sorted({*names, *ALIASES.get(group, {}), *_ACTING, *_OTHER_TOOLS}))
     acting = _ACTING | _OTHER_TOOLS
     return [] if near and near[0] in acting else [name for name in near if name not in acting]

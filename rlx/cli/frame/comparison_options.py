@@ -56,10 +56,10 @@ def split_metrics(given: Sequence[str] | None) -> tuple[str | None, tuple[str, .
     return next(iter(names), None), tuple(each for each in given or () if is_pattern(each))
 
 
-def reportable_exit(found: Compared | Uncompared, allow_unverified: bool) -> typer.Exit:
+def reportable_exit(compared: Compared | Uncompared, allow_unverified: bool) -> typer.Exit:
     """Return the exit; if only unverified runs prevent exit code 0, name the option that accepts them."""
-    code = found.outcome(allow_unverified=allow_unverified)
-    if code is not ExitCode.OK and found.outcome(allow_unverified=True) is ExitCode.OK:
+    code = compared.outcome(allow_unverified=allow_unverified)
+    if code is not ExitCode.OK and compared.outcome(allow_unverified=True) is ExitCode.OK:
         why = "runs are unverified, or the control collapsed"
         narrate(f"exit code {code:d}: {why}, and nothing else prevents reporting; with --allow-unverified it is 0")
     return typer.Exit(code)

@@ -1,6 +1,6 @@
-"""The help of a command: in groups, with examples, as wide as the terminal, in colour where one shows it.
+"""The help of a command: in groups, with examples, as wide as the terminal, in colour if the terminal has colours.
 
-Typer's own panels would do much of it, but drawing them costs more time than all the rest of `rlx --help`.
+Typer's own panels would do much of it, but drawing them takes longer than the rest of `rlx --help`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rlx.cli.frame.options import spelled_out
 from rlx.cli.frame.streams import shows_colour
 
 WIDEST = 160
-"""Lines of help that are longer are hard to follow, however wide the terminal is."""
+"""Longer lines of help are hard to read, however wide the terminal is."""
 
 _HEADING = re.compile(r"^(\S[^:\n]*):", re.MULTILINE)
 _TERM = re.compile(r"^  (\S+(?: \S+)*)(?=  |$)", re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take: how they are completed in a shell, listed and read."""
+"""Arguments and options of several commands: how shells complete them, how lists are written, how ages are read."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ FollowOption = Annotated[bool, typer.Option("--follow", "-f", help="Follow progr
 
 
 def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
-    """Return the words of a command with each value of a list after an option of its own, as Typer expects them.
+    """Return the words of a command with an option before each value of a list, as Typer expects them.
 
-    Only numbers may follow their option one by one: a name there may be an argument. Of an option of hosts, one value
-    names all of them. Nothing is changed after a `--`.
+    Only numbers may follow their option one by one, since a name may be an argument. Hosts become one value with
+    commas. Nothing is changed after `--`.
     """
     metavars = {name: param.metavar for param in params if param.metavar in _LISTS for name in param.opts}
     spelled: list[str] = []
@@ -77,7 +77,7 @@ def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
         if word == "--":
             spelled += [word, *rest]
         elif name in metavars:
-            # What follows is the option's, whatever it is: a wrong value is named as such.
+            # What follows belongs to the option, whatever it is, so that a wrong value is reported as such.
             option, value = name, value if equals else next(rest, None)  # type: ignore[assignment]
             if value is None:
                 spelled.append(word)
@@ -101,7 +101,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_age(text: str) -> int:
-    """Read the seconds of `30s`, `10m`, `2h`, `1d` or a bare number of seconds. Raises UsageError."""
+    """Return the seconds of `30s`, `10m`, `2h`, `1d` or a bare number of seconds. Raise UsageError."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     if not (number.isascii() and number.isdigit()):
         raise UsageError(f"{text!r} is not a duration", "write it as 30s, 10m, 2h or 1d")

@@ -44,10 +44,14 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
 
 
 def _narrator() -> Callable[[Sequence[Snapshot]], None]:
-    """Narrate what changed between two queries."""
+    """Return a function that prints what changed since it was last called, with the local time."""
+    from rlx.runs.duration import time_zone
+
     seen: dict[str, Snapshot] = {}
 
     def narrate_changes(rows: Sequence[Snapshot]) -> None:
+        if not seen:
+            narrate(f"times in {time_zone()}")
         for row in rows:
             for line in changes(seen.get(row.ref.run_id), row):
                 narrate(f"{time.strftime('%H:%M:%S')}  {line}")

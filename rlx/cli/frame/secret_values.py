@@ -14,9 +14,9 @@ _MOST_BYTES = 1_000_000
 
 
 def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mapping[str, str]:
-    """All values that a plan may ask for by name; what is missing is asked of the person at the terminal, once.
+    """Return the values of secrets by name; ask for missing `wanted` ones at the terminal, if there is one.
 
-    Without a terminal it stays missing. Raises UsageError for a file that cannot be read.
+    Raise UsageError for a file that cannot be read.
     """
     given = {**os.environ, **(_read(secret_file) if secret_file else {})}
     missing = [name for name in dict.fromkeys(wanted) if not given.get(name)]
@@ -24,7 +24,7 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
-    """Ask without showing what is typed; an empty answer is none."""
+    """Ask without showing what is typed; an empty answer counts as missing."""
     from getpass import getpass
 
     try:
@@ -52,6 +52,6 @@ def _read(name: str) -> dict[str, str]:
 
 
 def _unquoted(value: str) -> str:
-    """Remove one pair of quotes, as in files that a shell reads; everything else is taken as it is."""
+    """Remove one pair of quotes, as in files that a shell reads, and nothing else."""
     quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
     return value[1:-1] if quoted else value

@@ -137,5 +137,5 @@ def shows_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def _coloured(found: re.Match[str]) -> str:
-    return f"{found[1]}{_COLOURS[found[2]]}{found[2]}{_PLAIN}"
+def _coloured(match: re.Match[str]) -> str:
+    return f"{match[1]}{_COLOURS[match[2]]}{match[2]}{_PLAIN}"

@@ -23,59 +23,59 @@ _LAST_LINES = 8
 UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
 
 
-def text_lines(found: Diagnosed) -> Iterator[str]:
+def text_lines(diagnosed: Diagnosed) -> Iterator[str]:
     """Yield the title, findings before the cause, the cause, what followed, other findings and the last lines."""
-    diagnosis = found.diagnosis
-    before, after = parted_findings(found)
-    yield title_of(found)
+    diagnosis = diagnosed.diagnosis
+    before, after = parted_findings(diagnosed)
+    yield title_of(diagnosed)
     for finding in before:
         yield from _finding(finding)
-    if found.problem is not None:
+    if diagnosed.problem is not None:
         return
     if diagnosis.cause is not None:
         yield from _whole(diagnosis.cause, UNSURE.get(diagnosis.cause.kind, ""))
     else:
-        yield from without_cause(found)
+        yield from without_cause(diagnosed)
     yield from _section("with it", diagnosis.symptoms)
     yield from _section("on the way", diagnosis.warnings, whole=diagnosis.cause is None)
     for finding in after:
         yield from _finding(finding)
-    if is_unexplained(found) and diagnosis.last:
+    if is_unexplained(diagnosed) and diagnosis.last:
         yield "  its last lines"
         yield from (f"    {shortened(text, _LINE_CHARACTERS)}" for text in diagnosis.last[-_LAST_LINES:])
 
 
-def title_of(found: Diagnosed) -> str:
+def title_of(diagnosed: Diagnosed) -> str:
     """Return `ID: failed (exit code 1), step 7 of 20`."""
-    row = found.row
-    steps = _steps(found)
+    row = diagnosed.row
+    steps = _steps(diagnosed)
     if row is None:
-        return f"{found.log}: {steps}"
+        return f"{diagnosed.log}: {steps}"
     code = f" (exit code {row.observation.exit_code})" if row.observation.exit_code else ""
     removed = "; hidden" if row.removed else ""
     return f"{row.ref.run_id}: {row.state.value}{code}, {steps}{removed}"
 
 
-def parted_findings(found: Diagnosed) -> tuple[Sequence[Finding], Sequence[Finding]]:
+def parted_findings(diagnosed: Diagnosed) -> tuple[Sequence[Finding], Sequence[Finding]]:
     """Return the findings that go before the cause, and the others.
 
     Before it go the first finding of an invalid verdict, with the sentence that names all that weigh as much, and
     metrics that were not finite to the end or too often: the exception that ended the run may follow from them.
     """
-    verdict = found.invalid_verdict
+    verdict = diagnosed.invalid_verdict
     said = [] if verdict is None else [verdict.findings[0]]
-    others = [finding for finding in found.diagnosis.findings if finding not in said]
+    others = [finding for finding in diagnosed.diagnosis.findings if finding not in said]
     lost = [finding for finding in others if finding.id == NOT_FINITE and finding.severity is Severity.ERROR]
     first = [] if verdict is None else [replace(verdict.findings[0], message=verdict.sentence)]
     return [*first, *lost], [finding for finding in others if finding not in lost]
 
 
-def _steps(found: Diagnosed) -> str:
-    total = found.evidence.total_steps
-    if found.row is not None:
-        total = total or found.row.steps_total
+def _steps(diagnosed: Diagnosed) -> str:
+    total = diagnosed.evidence.total_steps
+    if diagnosed.row is not None:
+        total = total or diagnosed.row.steps_total
     of = f" of {total}" if total is not None else ""
-    return f"step {found.evidence.last_step}{of}" if found.evidence.metrics else "no step in its log"
+    return f"step {diagnosed.evidence.last_step}{of}" if diagnosed.evidence.metrics else "no step in its log"
 
 
 def _in_language(hit: Hit) -> Hit:
@@ -100,36 +100,36 @@ def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
             yield f"    {label}{text}"
 
 
-def without_cause(found: Diagnosed) -> Iterator[str]:
+def without_cause(diagnosed: Diagnosed) -> Iterator[str]:
     """Yield one line instead of a cause."""
-    if found.diagnosis.log_bytes is None:
+    if diagnosed.diagnosis.log_bytes is None:
         yield "  there is no log yet"
-    elif found.diagnosis.log_bytes == 0:
-        yield "  metrics, but no console log" if found.evidence.metrics else "  its log is empty"
-    elif found.row is not None and found.row.state is RunState.STOPPED:
+    elif diagnosed.diagnosis.log_bytes == 0:
+        yield "  metrics, but no console log" if diagnosed.evidence.metrics else "  its log is empty"
+    elif diagnosed.row is not None and diagnosed.row.state is RunState.STOPPED:
         yield "  it was stopped on request"
-    elif is_unexplained(found):
-        yield f"  {_unexplained(found)}"
-    elif found.diagnosis.findings:
+    elif is_unexplained(diagnosed):
+        yield f"  {_unexplained(diagnosed)}"
+    elif diagnosed.diagnosis.findings:
         yield "  no line of its log shows a failure"
     else:
         yield "  no failure in its log"
 
 
-def _unexplained(found: Diagnosed) -> str:
-    if found.row is not None or found.evidence.total_steps is not None:
+def _unexplained(diagnosed: Diagnosed) -> str:
+    if diagnosed.row is not None or diagnosed.evidence.total_steps is not None:
         return "its log does not say why it ended"
-    if found.evidence.metrics:
+    if diagnosed.evidence.metrics:
         return "it contains neither the planned number of steps nor a failure"
     return "rlx recognises no line of it, neither a step nor a failure; is it the console log of a run?"
 
 
-def is_unexplained(found: Diagnosed) -> bool:
+def is_unexplained(diagnosed: Diagnosed) -> bool:
     """Tell whether the run ended without a cause in its log."""
-    ended = found.row is not None and found.row.state in (RunState.FAILED, RunState.LOST)
-    total, last = found.evidence.total_steps, found.evidence.last_step
-    broke_off = found.row is None and (total is None or last < total)
-    return found.diagnosis.cause is None and found.diagnosis.log_bytes is not None and (ended or broke_off)
+    ended = diagnosed.row is not None and diagnosed.row.state in (RunState.FAILED, RunState.LOST)
+    total, last = diagnosed.evidence.total_steps, diagnosed.evidence.last_step
+    broke_off = diagnosed.row is None and (total is None or last < total)
+    return diagnosed.diagnosis.cause is None and diagnosed.diagnosis.log_bytes is not None and (ended or broke_off)
 
 
 def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterator[str]:
@@ -149,24 +149,24 @@ def _finding(finding: Finding) -> Iterator[str]:
         yield f"    fix     {fix_text(finding)}"
 
 
-def as_answer(found: Diagnosed) -> Mapping[str, Any]:
+def as_answer(diagnosed: Diagnosed) -> Mapping[str, Any]:
     """Return a run or a log as the JSON of `diagnose`. Lines count from 1."""
     from rlx.cli.text.run_document import verdict_document
 
-    row = found.row
+    row = diagnosed.row
     return {
         "run_id": row.ref.run_id if row else None,
         "arm": row.ref.arm if row else None,
         "seed": row.ref.seed if row else None,
         "host": row.ref.host if row else None,
-        "log": found.log,
+        "log": diagnosed.log,
         "state": row.state if row else None,
         "exit_code": row.observation.exit_code if row else None,
-        "last_step": found.evidence.last_step if found.evidence.metrics else None,
-        "total_steps": found.evidence.total_steps,
+        "last_step": diagnosed.evidence.last_step if diagnosed.evidence.metrics else None,
+        "total_steps": diagnosed.evidence.total_steps,
         "verdict": verdict_document(row.verdict) if row else None,
-        "problem": found.problem.message if found.problem else None,
-        **_diagnosis_document(found.diagnosis),
+        "problem": diagnosed.problem.message if diagnosed.problem else None,
+        **_diagnosis_document(diagnosed.diagnosis),
     }
 
 
@@ -181,30 +181,30 @@ def _diagnosis_document(diagnosis: Diagnosis) -> Mapping[str, Any]:
     }
 
 
-def markdown_text(found: Diagnosed) -> str:
+def markdown_text(diagnosed: Diagnosed) -> str:
     """Return a heading and a list. Lines of logs are code, so that nothing in them becomes a tag or a link."""
-    return printable("\n".join([f"**{prose(title_of(found))}**", "", *_items(found)]))
+    return printable("\n".join([f"**{prose(title_of(diagnosed))}**", "", *_items(diagnosed)]))
 
 
-def _items(found: Diagnosed) -> Iterator[str]:
-    diagnosis = found.diagnosis
-    before, after = parted_findings(found)
+def _items(diagnosed: Diagnosed) -> Iterator[str]:
+    diagnosis = diagnosed.diagnosis
+    before, after = parted_findings(diagnosed)
     for finding in before:
         yield f"- **{finding.id} {prose(message_text(finding))}**"
         yield from _fix(finding)
-    if found.problem is not None:
-        yield f"- not read: {prose(found.problem.message)}"
+    if diagnosed.problem is not None:
+        yield f"- not read: {prose(diagnosed.problem.message)}"
         return
     if diagnosis.cause is not None:
         yield from _whole_item(diagnosis.cause, UNSURE.get(diagnosis.cause.kind, ""))
     else:
-        yield from (f"- {text.strip()}" for text in without_cause(found))
+        yield from (f"- {text.strip()}" for text in without_cause(diagnosed))
     yield from _others("with it", diagnosis.symptoms)
     yield from _others("on the way", diagnosis.warnings)
     for finding in after:
         yield f"- {finding.id} {prose(message_text(finding))}"
         yield from _fix(finding)
-    if is_unexplained(found) and diagnosis.last:
+    if is_unexplained(diagnosed) and diagnosis.last:
         shown = [shortened(text, _LINE_CHARACTERS) for text in diagnosis.last[-_LAST_LINES:]]
         yield from ("", "Its last lines:", "", *block(shown))
 

@@ -30,24 +30,24 @@ _NO_SPREAD = (
 )
 
 
-def design_lines(asked: Registration) -> Iterator[str]:
+def design_lines(design: Registration) -> Iterator[str]:
     """Yield the question, and how it will be answered, one sentence per line."""
-    yield asked.question
-    margin = f" at a margin of {asked.margin:g}" if asked.margin is not None else ""
+    yield design.question
+    margin = f" at a margin of {design.margin:g}" if design.margin is not None else ""
     yield (
-        f"{asked.test} of {', '.join(asked.treatments)} against {asked.control or 'no control'}{margin}, "
-        f"by {' and '.join(asked.metrics)} {moment_text(asked)}"
+        f"{design.test} of {', '.join(design.treatments)} against {design.control or 'no control'}{margin}, "
+        f"by {' and '.join(design.metrics)} {moment_text(design)}"
     )
-    yield ", ".join(_design(asked))
+    yield ", ".join(_design(design))
 
 
-def _design(asked: Registration) -> Iterator[str]:
-    yield f"{len(asked.seeds)} seeds per arm ({_span(asked.seeds)})"
-    if asked.spare_seeds:
-        yield f"spare: {_span(asked.spare_seeds)}"
-    if len(asked.treatments) > 1:
-        yield f"{asked.several.capitalize()} over {len(asked.treatments)} treatments"
-    yield "runs with the same seed are paired" if asked.is_paired else "unpaired"
+def _design(design: Registration) -> Iterator[str]:
+    yield f"{len(design.seeds)} seeds per arm ({_span(design.seeds)})"
+    if design.spare_seeds:
+        yield f"spare: {_span(design.spare_seeds)}"
+    if len(design.treatments) > 1:
+        yield f"{design.several.capitalize()} over {len(design.treatments)} treatments"
+    yield "runs with the same seed are paired" if design.is_paired else "unpaired"
 
 
 def _span(seeds: Sequence[int]) -> str:
@@ -79,20 +79,20 @@ def launch_lines(plans: Plans) -> Iterator[str]:
         yield f"{later}; rlx experiments {asked.name} lists what is missing"
 
 
-def missing_lines(found: Missing) -> Iterator[str]:
+def missing_lines(missing: Missing) -> Iterator[str]:
     """Yield which registered runs exist and are not launched again, and which seed replaces which."""
-    name, there = found.registration.name, found.there
-    if found.completes:
+    name, there = missing.registration.name, missing.there
+    if missing.completes:
         return
-    if found.launches and there:
+    if missing.launches and there:
         runs = slots_text((slot.seed, slot.arm) for slot in there)
-        yield f"{len(there)} of {len(found.slots)} registered runs are there: {runs}; not launched again"
+        yield f"{len(there)} of {len(missing.slots)} registered runs are there: {runs}; not launched again"
     elif there:
         arms = ", ".join(dict.fromkeys(slot.arm for slot in there))
         yield f"nothing is missing: all {len(there)} registered runs of {name} are there, of {arms}"
-    yield from filter(None, map(_standing_line, found.slots))
-    if not found.launches:
-        asked = found.registration
+    yield from filter(None, map(_standing_line, missing.slots))
+    if not missing.launches:
+        asked = missing.registration
         compare = f" · result: rlx compare {asked.control} {' '.join(asked.treatments)}" if asked.control else ""
         yield f"all runs: rlx experiments {asked.name}{compare}"
         yield "--again launches them once more; all launches are listed, and the first one of a seed counts"
@@ -107,29 +107,29 @@ def _standing_line(slot: RunSlot) -> str:
     return f"{slot.arm}: {slot.why}" if slot.why else ""
 
 
-def experiment_parts(found: RegisteredExperiment, width: int) -> Group:
+def experiment_parts(experiment: RegisteredExperiment, width: int) -> Group:
     """Return one experiment: how much of it has run, its design, a table of seeds and arms, and remarks on its runs."""
     from rich.console import Group
 
-    design = found.registration
-    slots = len(found.assigned.slots)
-    counts = [f"{slots - len(found.missing)} of {slots} registered runs exist"]
-    counts += [f"{len(found.failed)} without a valid result"] if found.failed else []
+    design = experiment.registration
+    slots = len(experiment.assigned.slots)
+    counts = [f"{slots - len(experiment.missing)} of {slots} registered runs exist"]
+    counts += [f"{len(experiment.failed)} without a valid result"] if experiment.failed else []
     when = f"registered {design.registered} by {design.by}" if design.registered else "not registered by a launch"
     title = paragraph(f"{design.name}: {', '.join(counts)}", width, "bold")
     about = [f"experiment {design.short}, {when}", *design_lines(design)]
-    remarks = [f"  {line}" for line in _remarks(found)]
+    remarks = [f"  {line}" for line in _remarks(experiment)]
     parts = [paragraph(f"  {line}", width) for line in about]
-    return Group(title, *parts, fitted(_table(found), width), *(paragraph(line, width) for line in remarks))
+    return Group(title, *parts, fitted(_table(experiment), width), *(paragraph(line, width) for line in remarks))
 
 
-def _table(found: RegisteredExperiment) -> Table:
+def _table(experiment: RegisteredExperiment) -> Table:
     from rlx.api.experiments import REGISTERED
 
-    seeds = list(dict.fromkeys(slot.seed for slot in found.slots))
-    cells = {(slot.seed, slot.arm): "; ".join(map(_run_text, slot.runs)) or "missing" for slot in found.slots}
-    parts = {slot.seed: slot.part for slot in found.slots}
-    arms = [arm.name for arm in found.registration.arms]
+    seeds = list(dict.fromkeys(slot.seed for slot in experiment.slots))
+    cells = {(slot.seed, slot.arm): "; ".join(map(_run_text, slot.runs)) or "missing" for slot in experiment.slots}
+    parts = {slot.seed: slot.part for slot in experiment.slots}
+    arms = [arm.name for arm in experiment.registration.arms]
     named = [str(seed) if parts[seed] == REGISTERED else f"{seed} ({parts[seed]})" for seed in seeds]
     columns = [Column(arm, [cells.get((seed, arm), "–") for seed in seeds], flows=True) for arm in arms]
     return Table([Column("SEED", named), *columns])
@@ -141,24 +141,24 @@ def _run_text(run: Snapshot) -> str:
     return f"{run.state.value}, {outlook(run.verdict, run.state).word}{', removed' if run.removed else ''}"
 
 
-def _remarks(found: RegisteredExperiment) -> Iterator[str]:
-    if found.missing:
-        yield f"missing: {slots_text((slot.seed, slot.arm) for slot in found.missing)}"
-    if found.failed:
-        yield f"without a valid result: {_ids(found.failed)}"
-    if found.relaunched:
-        yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in found.relaunched)}"
-    if found.added:
-        yield f"added beyond the registered seeds: {_ids(found.added)}"
-    yield from (f"{note.severity} {note.id} {note.message}" for note in found.notes)
-    yield from (f"{slot.arm}: {slot.why}" for slot in found.assigned.slots if slot.why)
+def _remarks(experiment: RegisteredExperiment) -> Iterator[str]:
+    if experiment.missing:
+        yield f"missing: {slots_text((slot.seed, slot.arm) for slot in experiment.missing)}"
+    if experiment.failed:
+        yield f"without a valid result: {_ids(experiment.failed)}"
+    if experiment.relaunched:
+        yield f"launched more than once: {slots_text((slot.seed, slot.arm) for slot in experiment.relaunched)}"
+    if experiment.added:
+        yield f"added beyond the registered seeds: {_ids(experiment.added)}"
+    yield from (f"{note.severity} {note.id} {note.message}" for note in experiment.notes)
+    yield from (f"{slot.arm}: {slot.why}" for slot in experiment.assigned.slots if slot.why)
     yield from (
-        f"not counted for a registered run: {each.run.run_id}: {each.why}" for each in found.assigned.passed_over
+        f"not counted for a registered run: {each.run.run_id}: {each.why}" for each in experiment.assigned.passed_over
     )
-    runs = [run for slot in found.slots for run in slot.runs]
+    runs = [run for slot in experiment.slots for run in slot.runs]
     yield from (f"{run.removed.sentence}, and still counts" for run in runs if run.removed)
-    if found.apart:
-        yield f"{len(found.apart)} other runs of {found.registration.name} do not belong to this experiment"
+    if experiment.apart:
+        yield f"{len(experiment.apart)} other runs of {experiment.registration.name} do not belong to this experiment"
 
 
 def _ids(runs: Sequence[Snapshot]) -> str:
@@ -166,24 +166,24 @@ def _ids(runs: Sequence[Snapshot]) -> str:
     return ", ".join(run.ref.run_id for run in runs[:_NAMED]) + more
 
 
-def experiment_document(found: RegisteredExperiment) -> Mapping[str, Any]:
+def experiment_document(experiment: RegisteredExperiment) -> Mapping[str, Any]:
     """One experiment as JSON, each run as `status` shows it."""
     from rlx.cli.text.run_document import row_document
     from rlx.model import to_jsonable
 
-    runs = [{**row_document(run), "part": slot.part} for slot in found.slots for run in slot.runs]
+    runs = [{**row_document(run), "part": slot.part} for slot in experiment.slots for run in slot.runs]
     return {
-        "digest": found.registration.digest,
-        **to_jsonable(found.registration),
+        "digest": experiment.registration.digest,
+        **to_jsonable(experiment.registration),
         "runs": runs,
-        "missing": [{"arm": slot.arm, "seed": slot.seed} for slot in found.missing],
-        "failed": [run.ref.run_id for run in found.failed],
-        "relaunched": [{"arm": slot.arm, "seed": slot.seed} for slot in found.relaunched],
-        "added": [run.ref.run_id for run in found.added],
-        "notes": found.notes,
-        "apart": [run.ref.run_id for run in found.apart],
-        "standing": [_slot_document(slot) for slot in found.assigned.slots],
-        "passed_over": [{"run_id": each.run.run_id, "why": each.why} for each in found.assigned.passed_over],
+        "missing": [{"arm": slot.arm, "seed": slot.seed} for slot in experiment.missing],
+        "failed": [run.ref.run_id for run in experiment.failed],
+        "relaunched": [{"arm": slot.arm, "seed": slot.seed} for slot in experiment.relaunched],
+        "added": [run.ref.run_id for run in experiment.added],
+        "notes": experiment.notes,
+        "apart": [run.ref.run_id for run in experiment.apart],
+        "standing": [_slot_document(slot) for slot in experiment.assigned.slots],
+        "passed_over": [{"run_id": each.run.run_id, "why": each.why} for each in experiment.assigned.passed_over],
     }
 
 
@@ -193,42 +193,42 @@ def _slot_document(slot: RunSlot) -> Mapping[str, Any]:
     return {"arm": slot.arm, "seed": slot.seed, "run_id": run_id, "next_seed": slot.next_seed, "why": slot.why}
 
 
-def power_text(found: RecipePower) -> str:
+def power_text(power: RecipePower) -> str:
     """Return the answer of `rlx power`: items, spread, a table of seeds, and sentences on effect and equivalence."""
-    return "\n".join(_lines(found))
+    return "\n".join(_lines(power))
 
 
-def _lines(found: RecipePower) -> Iterator[str]:
-    yield from _head(found)
+def _lines(power: RecipePower) -> Iterator[str]:
+    yield from _head(power)
     yield ""
-    yield _items_line(found.items) if found.items else "items: their number is not known (data.val_rows)"
-    if found.spread is None:
+    yield _items_line(power.items) if power.items else "items: their number is not known (data.val_rows)"
+    if power.spread is None:
         yield _NO_SPREAD
         return
-    yield f"seeds: {_spread_line(found.spread)}"
-    if found.items and found.spread.observed is None and found.spread.sd < found.items.scatter:
+    yield f"seeds: {_spread_line(power.spread)}"
+    if power.items and power.spread.observed is None and power.spread.sd < power.items.scatter:
         yield "  which is less than chance alone moves a run, unless the seeds agree on most items"
-    yield from ["", *plain_table_lines(_seeds_table(found)), ""]
-    if found.effect is not None:
-        yield _needed_line(found)
-    yield _equivalence_line(found, found.spread)
+    yield from ["", *plain_table_lines(_seeds_table(power)), ""]
+    if power.effect is not None:
+        yield _needed_line(power)
+    yield _equivalence_line(power, power.spread)
 
 
-def _head(found: RecipePower) -> Iterator[str]:
+def _head(power: RecipePower) -> Iterator[str]:
     """Yield the power of the registered number of seeds, or of the first; then the design."""
-    row = next((row for row in found.seeds if row.seeds == found.registered_seeds), next(iter(found.seeds), None))
-    if found.spread is None or row is None:
-        yield f"{found.recipe}: its power is unknown without the spread between seeds"
+    row = next((row for row in power.seeds if row.seeds == power.registered_seeds), next(iter(power.seeds), None))
+    if power.spread is None or row is None:
+        yield f"{power.recipe}: its power is unknown without the spread between seeds"
     else:
-        yield f"{found.recipe}: with {row.seeds} seeds per arm, {_planned_words(found, row)}"
-    yield f"  {_design_words(found)}"
-    if found.registered_seeds is not None:
-        yield f"  the recipe's experiment has {found.registered_seeds} seeds per arm"
-    yield from (f"  set by option: {departure}" for departure in found.departures)
+        yield f"{power.recipe}: with {row.seeds} seeds per arm, {_planned_words(power, row)}"
+    yield f"  {_design_words(power)}"
+    if power.registered_seeds is not None:
+        yield f"  the recipe's experiment has {power.registered_seeds} seeds per arm"
+    yield from (f"  set by option: {departure}" for departure in power.departures)
 
 
-def _design_words(found: RecipePower) -> str:
-    design, arms = found.design, found.treatments
+def _design_words(power: RecipePower) -> str:
+    design, arms = power.design, power.treatments
     margin = f" at a margin of {design.margin:g} points" if design.margin is not None else ""
     corrected = f" ({design.several.value.capitalize()})" if arms > 1 else ""
     return f"{design.claim.value}{margin}, {arms} treatment{'s' if arms > 1 else ''}{corrected} against one control"
@@ -253,15 +253,15 @@ def _spread_line(spread: Spread) -> str:
     )
 
 
-def _seeds_table(found: RecipePower) -> Table:
+def _seeds_table(power: RecipePower) -> Table:
     heads = [
         "seeds per arm",
-        "detected with 80 % power" if found.design.claim is Claim.SUPERIORITY else "margin with 80 % power",
+        "detected with 80 % power" if power.design.claim is Claim.SUPERIORITY else "margin with 80 % power",
         "equivalent within",
     ]
-    heads += [f"power for {_signed(found.effect)}"] if found.effect is not None else []
-    heads += ["device hours"] if any(row.device_hours is not None for row in found.seeds) else []
-    return table_of_rows(heads, [[str(row.seeds), *_cells(row)] for row in found.seeds], right=True)
+    heads += [f"power for {_signed(power.effect)}"] if power.effect is not None else []
+    heads += ["device hours"] if any(row.device_hours is not None for row in power.seeds) else []
+    return table_of_rows(heads, [[str(row.seeds), *_cells(row)] for row in power.seeds], right=True)
 
 
 def _cells(row: SeedsPower) -> list[str]:
@@ -274,15 +274,15 @@ def _signed(effect: float) -> str:
     return f"{effect:+g}" if effect else "0"
 
 
-def _needed_line(found: RecipePower) -> str:
-    effect = f"a true difference of {_signed(found.effect)} points" if found.effect else "no true difference"
-    if found.seeds_needed is None:
+def _needed_line(power: RecipePower) -> str:
+    effect = f"a true difference of {_signed(power.effect)} points" if power.effect else "no true difference"
+    if power.seeds_needed is None:
         return f"{effect}: 1000 seeds per arm do not establish the claim with 80 % power"
-    return f"{effect}: {found.seeds_needed} seeds per arm establish the claim with 80 % power"
+    return f"{effect}: {power.seeds_needed} seeds per arm establish the claim with 80 % power"
 
 
-def _equivalence_line(found: RecipePower, spread: Spread) -> str:
-    row = next((each for each in found.seeds if each.seeds >= 5), found.seeds[-1])
+def _equivalence_line(power: RecipePower, spread: Spread) -> str:
+    row = next((each for each in power.seeds if each.seeds >= 5), power.seeds[-1])
     return (
         f"equivalence is expensive: {row.seeds} seeds per arm establish it with 80 % power only within "
         f"{row.equivalent_within:.2g} points, {row.equivalent_within / spread.sd:.2g} times the spread, and only if "
@@ -290,20 +290,20 @@ def _equivalence_line(found: RecipePower, spread: Spread) -> str:
     )
 
 
-def planned_power_lines(found: RecipePower) -> Iterator[str]:
+def planned_power_lines(power: RecipePower) -> Iterator[str]:
     """Yield the power of a planned experiment, the assumed spread and the cost."""
-    if found.spread is None:
+    if power.spread is None:
         yield "the spread between seeds and the number of items are unknown; rlx power RECIPE --spread SD assumes one"
         return
-    row = found.seeds[0]
-    yield f"{row.seeds} seeds per arm: {_planned_words(found, row)}"
-    yield _planned_spread(found.spread, found.items)
-    if found.items:
-        yield f"by items alone two checkpoints must differ by {found.items.visible:.2g} points to be distinguished"
+    row = power.seeds[0]
+    yield f"{row.seeds} seeds per arm: {_planned_words(power, row)}"
+    yield _planned_spread(power.spread, power.items)
+    if power.items:
+        yield f"by items alone two checkpoints must differ by {power.items.visible:.2g} points to be distinguished"
     if row.device_hours is not None:
         yield f"{row.device_hours:.3g} device hours in all"
-    if found.design.claim is Claim.EQUIVALENCE:
-        yield _equivalence_line(found, found.spread)
+    if power.design.claim is Claim.EQUIVALENCE:
+        yield _equivalence_line(power, power.spread)
 
 
 def _planned_words(found: RecipePower, row: SeedsPower) -> str:
@@ -332,6 +332,6 @@ def _planned_spread(spread: Spread, items: ItemsPower | None) -> str:
     )
 
 
-def power_answer(found: RecipePower) -> dict[str, Any]:
+def power_answer(power: RecipePower) -> dict[str, Any]:
     """Return the answer for --json, in points and device hours."""
-    return {field.name: getattr(found, field.name) for field in fields(found)}
+    return {field.name: getattr(power, field.name) for field in fields(power)}

@@ -1,4 +1,4 @@
-"""The memory of a planned run, as lines of a table and as an answer for programs."""
+"""The memory of a planned run, as lines of text and as JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def memory_lines(draft: Draft) -> Iterator[str]:
 
 
 def memory_use(drafts: Sequence[Draft]) -> str:
-    """`up to 52 of 61 GiB per device`, for the fullest of these runs; "" on CPUs."""
+    """Return `up to 52 of 61 GiB per device`, for the run that uses most; "" on CPUs."""
     facts = [_facts(draft) for draft in drafts if draft.plan.device_kind != "cpu"]
     estimates = [one.memory for one in facts if one and one.memory]
     if not estimates:
@@ -99,7 +99,7 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
 
 
 def phases_answer(result: MemoryEstimate) -> dict[str, Any]:
-    """Phase -> GiB per device: states, the range, the longest samples, and each part with both of its ends."""
+    """Map each phase to its GiB per device: states, range, longest samples, and each part with both ends."""
     return {
         phase.name: {
             "states": round(phase.states, 2),
@@ -117,7 +117,7 @@ def _ends(size: MemoryRange) -> list[float]:
 
 
 def range_text(phase: MemoryPhase) -> str:
-    """Both ends: `20.1–32.2`."""
+    """Return both ends: `20.1–32.2`."""
     return f"{phase.lower:.1f}–{phase.upper:.1f}"
 
 
@@ -138,7 +138,7 @@ def _facts(draft: Draft) -> RecipeFacts | None:
 
 
 def _source(facts: RecipeFacts) -> str:
-    """Say where the shape is from: a file is better than a table, and a table better than memory."""
+    """Return where the shape of the model comes from."""
     from rlx.planning.models.architecture_config import CONFIG
 
     shape, found = facts.architecture, facts.found

@@ -1,4 +1,4 @@
-"""Draw the plot of a comparison, as a file or in the terminal."""
+"""Plots of comparisons and metrics, as a file or in the terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _WIDTH_OF_A_PIPE = 80
 
 
 def check_files(plot: str | None, page: Path | None) -> None:
-    """Check that these can be written, before any host is asked. Raises UsageError or RlxError."""
+    """Check that these can be written, before any host is asked. Raise UsageError or RlxError."""
     if page is not None:
         check_target(page)
     if plot is not None and plot != IN_TERMINAL:
@@ -57,7 +57,7 @@ def _write_multiples(plot: str, compared: Compared, curves: Sequence[str]) -> No
         return
     for drawn in found.pictures:
         print_plot(drawn)
-    # Characters have no room for bands.
+    # A plot of characters has no bands.
     for note in (EXPLORATORY, *found.notes):
         if note != BANDS:
             print_text(f"  {note}")

@@ -1,4 +1,4 @@
-"""A launch plan in words, for people."""
+"""Plans as text: a summary with a row per arm, and each run in full."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _SHOWN_WORDS = {
 
 
 def headline(plans: Plans) -> str:
-    """`2 runs · 116 steps each · 52 of 61 GiB · 3 notes`."""
+    """Return `2 runs · 116 steps each · 52 of 61 GiB · 3 notes`."""
     parts = [counted(len(plans.plans), "run"), _steps(plans.plans)]
     if memory := memory_use(plans.drafts):
         parts.append(memory)
@@ -49,13 +49,13 @@ def headline(plans: Plans) -> str:
 
 
 def findings_lines(plans: Plans) -> Iterator[str]:
-    """Each finding once, errors first."""
+    """Yield each finding once, errors first."""
     for finding in plans.findings:
         yield "  " + finding_text(finding).replace("\n", "\n  ")
 
 
 def arms_table(plans: Plans) -> Table:
-    """Return a row per arm and per difference between its seeds."""
+    """Return a row per arm; seeds of an arm that differ in more than the seed have their own rows."""
     rows: dict[tuple[str, ...], list[int]] = {}
     for plan in plans.plans:
         rows.setdefault(_row(plan), []).append(plan.seed)
@@ -98,13 +98,13 @@ def _noise_cell(plan: LaunchPlan) -> str:
 
 
 def place_line(plans: Plans) -> str:
-    """Say where the runs are, if all are in one place: a path is too long for a column."""
+    """Return where the runs are, if all are in one place, since a path is too long for a column."""
     places = {where_text(plan.site) for plan in plans.plans}
     return f"in {places.pop()}" if len(places) == 1 else ""
 
 
 def distribution_lines(plans: Plans) -> Iterator[str]:
-    """`a3 takes seeds 1, 4; it is free` for each host that takes part; nothing of a launch to one place."""
+    """Yield `a3 takes seeds 1, 4; it is free` for each host of a sweep; nothing for a launch on one host."""
     if plans.deal is None:
         return
     for room in plans.deal.rooms:
@@ -115,10 +115,9 @@ def distribution_lines(plans: Plans) -> Iterator[str]:
 
 
 def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
-    """One run: title, command, files, environment, experiment, expectations, memory, findings; the files if wanted.
+    """Return one run: title, command, files, environment, experiment, expectations, memory, findings, file contents.
 
-    Of a `written` plan, and of a users' script, it shows what runs, launch.sh of every node, in place of what the plan
-    says of it.
+    For a `written` plan and for a script of the user it shows launch.sh of every node in place of the command.
     """
     plan = draft.plan
     sections = {
@@ -171,7 +170,7 @@ def _findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def devices_text(plan: LaunchPlan) -> str:
-    """`2 × npu (0, 1) on each of 2 nodes`."""
+    """Return `2 × npu (0, 1) on each of 2 nodes`."""
     chosen = f" ({', '.join(map(str, plan.device_list))})" if plan.device_list else ""
     nodes = f" on each of {len(plan.nodes)} nodes" if plan.workers else ""
     return f"{plan.devices} × {plan.device_kind}{chosen}{nodes}"
@@ -200,7 +199,7 @@ def _section(name: str, lines: Iterable[str]) -> str:
 
 
 def _command(command: Sequence[str]) -> Iterator[str]:
-    """One override a line; what comes before the first is one line."""
+    """Yield the command with one override per line."""
     words = [shlex.quote(word) for word in command]
     start = next((i for i, word in enumerate(command) if "=" in word), len(words))
     lines = [" ".join(words[:start]), *(f"  {word}" for word in words[start:])]
@@ -209,7 +208,7 @@ def _command(command: Sequence[str]) -> Iterator[str]:
 
 
 def _converter(backend: str) -> str:
-    """Name what the back-end itself brings for it."""
+    """Return the program with which the back-end converts checkpoints."""
     from rlx.backends.registry import optional_part
 
     own = optional_part(backend, "merger")
@@ -217,7 +216,7 @@ def _converter(backend: str) -> str:
 
 
 def _post(plan: LaunchPlan) -> Iterator[str]:
-    """Say what `eval.post` does, by the order that travels with the run."""
+    """Yield what `eval.post` does, by the order that is sent with the run."""
     order = next((json.loads(file.content) for file in plan.files if file.path == f"{PAYLOAD_DIR}/eval.json"), None)
     if order is None:
         return
@@ -260,7 +259,7 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
 
 
 def _traces(plan: LaunchPlan) -> Iterator[str]:
-    """Say by what the settings of the treatment, or of an arm without one all settings, will be shown."""
+    """Yield by what the settings of the treatment will be shown; for an arm without treatment, all settings."""
     found = list(promised_traces(plan))
     is_treatment = any(trace.key in plan.treatment for trace in found)
     for shown, words in _SHOWN_WORDS.items():
@@ -333,7 +332,7 @@ def _watched(promise: NoisePromise) -> Iterator[str]:
 
 
 def _promised(promise: NoisePromise) -> Iterator[str]:
-    """Say which links of the chain of evidence the run is held to, and what must take noise."""
+    """Yield the checks of noise that the run must pass, and which layers must receive noise."""
     lacking = [link for link in Link if not promise.promises(link)]
     yield f"noise evidence expected: {', '.join(promise.links)}" + (f"; not {', '.join(lacking)}" if lacking else "")
     yield from _in_processes(promise)
@@ -359,13 +358,13 @@ def _norms(plan: LaunchPlan) -> Weights | None:
     path = plan.recipe.get("model", {}).get("path")
     if path is None or plan.site.container or not plan.site.place.is_local:
         return None
-    with suppress(RlxError):  # none that could be read
+    with suppress(RlxError):  # no weights that could be read
         return norm_weights(Path(path).expanduser())
     return None
 
 
 def _share(sigma: float, dtype: str, kind: str, norms: Weights | None) -> str:
-    """`78 % of bfloat16 weights around 1 change`."""
+    """Return `78 % of bfloat16 weights around 1 change`."""
     if norms and kind == "rmsnorm":
         return f"{percent(survival(sigma, dtype, norms).changed)} of the model's {dtype} norm weights change"
     about = TYPICAL[kind]

@@ -1,4 +1,4 @@
-"""Show values of metrics by step: a table for each metric, and below it a line for each run."""
+"""Values of metrics by step: a table for each metric, and below it a line with bars for each run."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _rows(runs: Sequence[Series]) -> Iterator[str]:
 
 
 def _summaries(runs: Sequence[Series], width: int) -> Iterator[str]:
-    """Draw all runs of a metric on one scale: the smallest wiggle would look as large as an effect."""
+    """Yield a line per run, all on one scale, since on its own scale noise would look as large as an effect."""
     from rich.cells import cell_len
 
     finite = [value for run in runs for value in run.values.values() if isfinite(value)] or [0.0]
