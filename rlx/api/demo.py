@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 CONTROL, TREATMENT = "baseline", "aqn"
 _CUT_AT = 12
+_STEP = re.compile(r'step"?: ?(\d+)\b')
+_TIME = re.compile(r'((?:timing_s|timing_per_token_ms|perf)/[\w/]+)"?: ?[-+.\de]+')
 _ATTEMPT = f"{ATTEMPTS_DIR}/1"
 _PLACES = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
 
@@ -66,16 +69,33 @@ def _nothing(control: Path, treatment: Path) -> None:
 
 
 def _take_the_noise_away(control: Path, treatment: Path) -> None:
-    """Let the noisy arm have what a run leaves whose payload was never loaded: the control's log and values."""
-    for name in (LOG_FILE, METRICS_FILE, VALIDATION_DIR):
-        ours, theirs = treatment / _ATTEMPT / name, control / _ATTEMPT / name
-        if theirs.is_dir():
-            shutil.rmtree(ours)
-            shutil.copytree(theirs, ours)
-        else:
-            ours.write_bytes(theirs.read_bytes())
-    for path in (treatment / _ATTEMPT / EVENTS_DIR).iterdir():
+    """Let the noisy arm have what a run leaves whose payload was never loaded: the control's values and answers."""
+    attempt, other = treatment / _ATTEMPT, control / _ATTEMPT
+    for name in (LOG_FILE, METRICS_FILE):
+        own_times = {match[1]: _times(line) for line in _lines(attempt / name) if (match := _STEP.search(line))}
+        lines = [
+            _TIME.sub(lambda found, own=own_times[match[1]]: own.get(found[1], found[0]), line)  # type: ignore[misc]
+            if (match := _STEP.search(line))
+            else line
+            for line in _lines(other / name)
+        ]
+        (attempt / name).write_text("".join(lines), encoding="utf-8")
+    for path in (attempt / VALIDATION_DIR).iterdir():
+        ids = [json.loads(line)["uid"] for line in _lines(path)]
+        rows = map(json.loads, _lines(other / VALIDATION_DIR / path.name))
+        answers = [json.dumps({**row, "uid": id}) for row, id in zip(rows, ids, strict=True)]
+        path.write_text("\n".join([*answers, ""]), encoding="utf-8")
+    for path in (attempt / EVENTS_DIR).iterdir():
         path.unlink()
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def _times(line: str) -> dict[str, str]:
+    """Map each metric of a line that says how long something took to its name and value as they are written."""
+    return {match[1]: match[0] for match in _TIME.finditer(line)}
 
 
 def _cut_short(control: Path, treatment: Path) -> None:
@@ -94,7 +114,7 @@ def _cut_short(control: Path, treatment: Path) -> None:
 
 
 def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    lines = _lines(path)
     end = next((number for number, line in enumerate(lines) if is_over(line)), len(lines))
     path.write_text("".join(lines[:end]), encoding="utf-8")
 

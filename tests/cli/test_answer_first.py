@@ -30,7 +30,7 @@ class Terminal(io.StringIO):
 def test_the_plan_says_first_how_many_runs_and_steps_and_findings() -> None:
     first, *others = rlx("plan", RECIPE, "--seed", "1,2").stdout.splitlines()
     assert first == "4 runs · 20 steps each · 2 notes"
-    assert others[0].startswith("  note RLX621")
+    assert others[0].startswith("  note RLX")
     table = [line.split() for line in others[others.index("") + 1 :]]
     assert [row[:4] for row in table] == [
         ["arm", "seed", "steps", "validated"],
