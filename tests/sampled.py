@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlx.backends.verl.log.lines import phases
+from rlx.backends.verl.log import phases
 
 BEGAN = 1_795_000_000
 # Recorded on a CPU with a tiny model, the phases are too short for clocks of whole seconds.

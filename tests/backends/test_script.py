@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from rlx.backends.shared.shell import on_host
-from rlx.backends.verl.planner import VerlScript, interpreter_arguments, render
+from rlx.backends.verl.backend import VerlScript, interpreter_arguments, render
 from rlx.errors import UsageError
 
 WORDS = st.lists(st.text(st.sampled_from("~/ab '\"\\$`(){}!*?;&|<>#\n\té🙂-="), max_size=10), min_size=1, max_size=40)

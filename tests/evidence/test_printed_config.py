@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlx.backends.verl.log.lines import parse_printed_config
+from rlx.backends.verl.log import parse_printed_config
 from rlx.evidence.reading.foreign_config import read_printed_config
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.floats(-1e6, 1e6))

@@ -43,8 +43,7 @@ def _packed(wanted: DataFile, facts: Mapping[str, Any]) -> Iterator[HostFinding]
 
 
 def _cpus(resolved: ResolvedRecipe) -> int:
-    from rlx.backends.mindspeed_rl.backend import settings
-    from rlx.backends.mindspeed_rl.planner import needed_cpus
+    from rlx.backends.mindspeed_rl.backend import needed_cpus, settings
 
     recipe = resolved.recipe
     try:

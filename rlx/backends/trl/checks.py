@@ -5,11 +5,14 @@ What can be written and would fail nevertheless is found by rules (rules/).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import cache
 from typing import TYPE_CHECKING
 
+from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.trl.arguments import Rendering, own_overrides, rendered
-from rlx.backends.trl.keys import find_table
+from rlx.backends.trl.generate_keys import KEYS_FOLDER
 from rlx.errors import UsageError
 from rlx.model import Finding, Installation, Severity
 
@@ -80,3 +83,18 @@ def _length(rendering: Rendering) -> Iterator[Finding]:
         expectations(rendering, settings_of(rendering))
     except UsageError as problem:
         yield Finding("RLX015", Severity.ERROR, problem.message, problem.hint)
+
+
+def shipped_versions() -> tuple[str, ...]:
+    return tuple(sorted(path.stem for path in KEYS_FOLDER.glob("*.json")))
+
+
+@cache
+def find_table(version: str) -> KeyTable:
+    """Return the table of `version`. Raises UsageError for any other: rlx's noise extends private methods of TRL."""
+    if version not in shipped_versions():
+        raise UsageError(
+            f"backend.version: rlx knows no TRL {version}",
+            f"use one of {', '.join(shipped_versions())}; rlx extends private methods, which change with each version",
+        )
+    return KeyTable.of(version, json.loads((KEYS_FOLDER / f"{version}.json").read_text(encoding="utf-8")))

@@ -21,7 +21,7 @@ LONGEST_WISH=4096 # characters that a user may write of the devices that their r
 # held_by FILE: in CULPRIT, who has the lock of it. The kernel knows who took it: that process may have ended, and have
 # left its open file to another.
 held_by() {
-    CULPRIT="somebody whom root can find: fuser -v $1" CULPRIT_PID=
+    CULPRIT="a process that only root can identify: fuser -v $1" CULPRIT_PID=
     inode=$(stat -c %i "$1")
     while read -r _ kind _ _ pid file _; do
         case "$kind $file" in "FLOCK "*":$inode") ;; *) continue ;; esac

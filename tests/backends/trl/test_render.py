@@ -149,7 +149,7 @@ def test_no_key_of_a_recipe_is_passed_over() -> None:
 
 
 def test_what_rlx_counts_by_is_what_trl_has() -> None:
-    from rlx.backends.trl.keys import find_table
+    from rlx.backends.trl.checks import find_table
 
     table = find_table("1.16.0")
     recipe = load_recipe(CASES / "render-trl/aqn/recipe.yaml").resolve("main").recipe
