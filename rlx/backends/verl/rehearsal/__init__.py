@@ -19,12 +19,11 @@ from rlx.backends.verl.trainers import DECLARED
 from rlx.errors import RlxError, UsageError
 from rlx.installed import install_command
 from rlx.model import Severity
-from rlx.planning.rehearsal.rows import Rows, rows_of
-from rlx.planning.rehearsal.tiny_shapes import TinyModel, tiny_model_of
-from rlx.planning.rehearsal.twin import Change, Engine, Places, Rehearsal, Untold
+from rlx.planning.rehearsal import Change, NotCovered, Places, Rehearsal, RehearsalEngine, Rows, rows_of
 from rlx.planning.rules import check
 from rlx.planning.rules.facts import facts_of
 from rlx.planning.rules.number_text import divisors
+from rlx.planning.tiny_shapes import TinyModel, tiny_model_of
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -59,7 +58,9 @@ _BESIDE = ".venv-engines/bin/python"
 NAMES = ("cpu", "vllm")
 
 
-def rehearsal_of(resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...], engine: Engine) -> Rehearsal:
+def rehearsal_of(
+    resolved: ResolvedRecipe, places: Places, secrets: tuple[str, ...], engine: RehearsalEngine
+) -> Rehearsal:
     """Derive the recipe in small. `secrets`: those of its secrets that are set here.
 
     Raises UsageError for a critic, or a batch that cannot be scaled; RlxError for data that
@@ -82,7 +83,7 @@ class _Maker:
     model: TinyModel
     whole: BatchSizes
     secrets: tuple[str, ...]
-    engine: Engine
+    engine: RehearsalEngine
 
     def smallest(self) -> Rehearsal:
         """Return the smallest batch's rehearsal that passes all rules."""
@@ -130,13 +131,15 @@ class _Maker:
         yield from _rollout(recipe, self.engine, batch.devices)
         yield from _rest(recipe, self.secrets)
 
-    def _untold(self, reward: RecordedReward, said: Iterable[Change | Untold]) -> Iterator[Untold]:
+    def _untold(self, reward: RecordedReward, said: Iterable[Change | NotCovered]) -> Iterator[NotCovered]:
         yield from _not_covered(self.resolved.recipe, self.engine)
         if facts_of(self.resolved).architecture is None:
-            yield Untold(f"the architecture of {self.resolved.recipe.model.path}", "not known here: name model.arch")
+            yield NotCovered(
+                f"the architecture of {self.resolved.recipe.model.path}", "not known here: name model.arch"
+            )
         yield from fork_keys_untold(self.resolved)
         yield from reward.untold
-        yield from (one for one in said if isinstance(one, Untold))
+        yield from (one for one in said if isinstance(one, NotCovered))
 
     def _resolved(self, document: Mapping[str, Any]) -> ResolvedRecipe:
         from rlx.recipe import Recipe
@@ -156,7 +159,7 @@ def _applied(document: Mapping[str, Any], changes: Iterable[Change]) -> dict[str
     return changed
 
 
-def _backend(recipe: Recipe, engine: Engine) -> Iterator[Change]:
+def _backend(recipe: Recipe, engine: RehearsalEngine) -> Iterator[Change]:
     was = recipe.backend
     yield Change("backend.version", was.version, VERSION, "the verl that runs here")
     yield Change("backend.engine", was.engine, "fsdp2", "the engine that runs on a CPU")
@@ -201,7 +204,7 @@ def _batches(recipe: Recipe, whole: BatchSizes, batch: BatchSizes, factor: int) 
     yield Change("eval.post", _post_rows(recipe), None, "the validation at the end is rehearsed")
 
 
-def _rollout(recipe: Recipe, engine: Engine, devices: int) -> Iterator[Change]:
+def _rollout(recipe: Recipe, engine: RehearsalEngine, devices: int) -> Iterator[Change]:
     was = recipe.rollout
     yield Change("rollout.engine", was.engine, engine.name, engine.shown)
     tp, why = (math.gcd(was.tp, devices), "as many ranks as there are") if engine.name == "vllm" else (1, "")
@@ -234,36 +237,36 @@ def _post_rows(recipe: Recipe) -> str | None:
     return recipe.eval.post.rows if recipe.eval.post else None
 
 
-def _not_covered(recipe: Recipe, engine: Engine) -> Iterator[Untold]:
+def _not_covered(recipe: Recipe, engine: RehearsalEngine) -> Iterator[NotCovered]:
     """Name what no CPU can rehearse."""
     layout, kind = recipe.layout, recipe.backend.engine
     if kind == "megatron":
         sizes = f"tp {layout.tp}, pp {layout.pp}, ep {layout.ep}, cp {layout.cp}"
-        yield Untold(f"Megatron ({sizes})", "its kernels and its splits need accelerators; FSDP2 was rehearsed")
+        yield NotCovered(f"Megatron ({sizes})", "its kernels and its splits need accelerators; FSDP2 was rehearsed")
     elif layout.cp > 1:
-        yield Untold(f"layout.cp {layout.cp}", "Ulysses needs attention without padding, which no CPU has")
+        yield NotCovered(f"layout.cp {layout.cp}", "Ulysses needs attention without padding, which no CPU has")
     if layout.device == "npu":
-        yield Untold("CANN and HCCL", "collectives went over gloo")
+        yield NotCovered("CANN and HCCL", "collectives went over gloo")
     elif layout.device == "cuda":
-        yield Untold("CUDA and NCCL", "collectives went over gloo")
+        yield NotCovered("CUDA and NCCL", "collectives went over gloo")
     if layout.device != "cpu":
-        yield Untold("memory", "a tiny model fits anywhere; rlx plan estimates the real one")
-        yield Untold(f"{recipe.model.dtype}", "float32 was rehearsed; small noise is rounded away in bfloat16 only")
+        yield NotCovered("memory", "a tiny model fits anywhere; rlx plan estimates the real one")
+        yield NotCovered(f"{recipe.model.dtype}", "float32 was rehearsed; small noise is rounded away in bfloat16 only")
     if recipe.aqn and recipe.aqn.provider == "builtin":
-        yield Untold("aqn", "the fork's own noise; rlx's payload was not put in its place")
+        yield NotCovered("aqn", "the fork's own noise; rlx's payload was not put in its place")
     if recipe.eval.post is not None:
-        yield Untold("eval.post", "the checkpoint's conversion, and who answers and grades after the training")
+        yield NotCovered("eval.post", "the checkpoint's conversion, and who answers and grades after the training")
     yield from _untold_of_rollout(recipe, engine)
 
 
-def _untold_of_rollout(recipe: Recipe, engine: Engine) -> Iterator[Untold]:
+def _untold_of_rollout(recipe: Recipe, engine: RehearsalEngine) -> Iterator[NotCovered]:
     name = recipe.rollout.engine
     if name == "vllm" == engine.name:
-        yield Untold("vllm on accelerators", "graphs, kernels, sleep mode, memory; its CPU build was rehearsed")
+        yield NotCovered("vllm on accelerators", "graphs, kernels, sleep mode, memory; its CPU build was rehearsed")
     elif name != "cpu":
-        yield Untold(name, f"its engine, settings and weight loading; {engine.shown} stood in")
+        yield NotCovered(name, f"its engine, settings and weight loading; {engine.shown} stood in")
     if recipe.model.lora is not None and engine.name == "cpu":
-        yield Untold("adapters sent by themselves", "the CPU rollout gets the merged weights")
+        yield NotCovered("adapters sent by themselves", "the CPU rollout gets the merged weights")
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +319,7 @@ def _divided(whole: BatchSizes, factor: int, devices: int) -> BatchSizes:
     return BatchSizes(batch, mini, micro, pieces(whole.log_prob, whole.batch, batch), whole.n, devices)
 
 
-def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> Engine:
+def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> RehearsalEngine:
     """Choose the engine by this name; without one, the recipe's own if it is installed and was tried with such a model.
 
     Raises UsageError for another name, RlxError where vLLM is wanted and its CPU build is not there.
@@ -327,8 +330,8 @@ def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> Engine:
     if wanted == "vllm" and not python:
         raise RlxError(f"there is no {_BESIDE} beside {sys.prefix}", "make engines in a clone of rlx, or --engine cpu")
     if wanted == "cpu" or not python or not (wanted or _is_seen_with(resolved)):
-        return Engine()
-    return Engine("vllm", python, HEAD_SIZES[0], "the real vLLM, its CPU build")
+        return RehearsalEngine()
+    return RehearsalEngine("vllm", python, HEAD_SIZES[0], "the real vLLM, its CPU build")
 
 
 def _vllm_python() -> str:
