@@ -141,8 +141,8 @@ def plan_on(resolved: ResolvedRecipe, target: Target, tree: Installation | None 
     """Plan all nodes, each as it is on its own host; the findings of all of them are the head's."""
     from rlx.backends.protocol import load_backend
     from rlx.hosts.node_plans import as_nodes
-    from rlx.planning.preflight import checked
+    from rlx.planning.preflight import sealed_plan
 
     backend = load_backend(resolved.recipe.backend.kind)
     nodes = [node.placed(backend.plan(resolved, node.site, tree)) for node in target.nodes]
-    return checked(as_nodes(nodes, resolved.recipe.layout.nodes), resolved, tree)
+    return sealed_plan(as_nodes(nodes, resolved.recipe.layout.nodes), resolved, tree)

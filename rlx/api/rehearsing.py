@@ -183,7 +183,7 @@ def _prepared(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, t
 def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     from rlx.backends.protocol import load_backend
     from rlx.hosts import local_site
-    from rlx.planning.preflight import checked
+    from rlx.planning.preflight import sealed_plan
 
     here = local_site()
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
@@ -191,7 +191,7 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
     site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
     plan = load_backend(rehearsal.resolved.recipe.backend.kind).plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
-    return checked(replace(plan, files=(*plan.files, *files)), rehearsal.resolved)
+    return sealed_plan(replace(plan, files=(*plan.files, *files)), rehearsal.resolved)
 
 
 @contextmanager

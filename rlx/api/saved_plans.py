@@ -125,13 +125,13 @@ def _plans(document: Any, path: str) -> list[Any]:
 def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> Draft:
     from rlx.api.target import target_of
     from rlx.hosts.node_plans import as_nodes
-    from rlx.planning.preflight import checked
+    from rlx.planning.preflight import sealed_plan
 
     registered = _registered(plan, recipe)
     bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.parts]
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
     wanted = recipe.recipe.layout.nodes if recipe else len(plan.nodes)
-    return Draft(checked(as_nodes(nodes, wanted), recipe, tree), tree)
+    return Draft(sealed_plan(as_nodes(nodes, wanted), recipe, tree), tree)
 
 
 def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration | None:

@@ -50,7 +50,7 @@ def plan_script(
     from rlx.api.plans import Draft, Plans
     from rlx.api.target import named_target
     from rlx.backends.shared.users_launches import UsersScript
-    from rlx.planning.preflight import checked
+    from rlx.planning.preflight import sealed_plan
 
     script = read_script(path, name, arm, aqn)
     target = named_target(host, container, devices)
@@ -63,7 +63,7 @@ def plan_script(
     names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
     wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
     plan = place.placed(script.engine.plan(wanted, place.site))
-    return Plans((Draft(checked(plan, accepts_lines=accepts_lines)),), looks.result())
+    return Plans((Draft(sealed_plan(plan, accepts_lines=accepts_lines)),), looks.result())
 
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:

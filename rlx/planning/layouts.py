@@ -26,7 +26,7 @@ _VERDICTS: tuple[Verdict, ...] = ("fits", "tight", "too large")
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSizes:
+class SampleCounts:
     """Samples per step, per optimiser update and per micro batch; the last is None with dynamic batches."""
 
     step: int
@@ -66,22 +66,22 @@ class Layouts:
     refused: tuple[str, ...]
 
 
-def batch_of(recipe: Recipe, dynamic: bool) -> BatchSizes:
+def batch_of(recipe: Recipe, dynamic: bool) -> SampleCounts:
     n, train = recipe.rollout.n, recipe.train
-    return BatchSizes(train.batch_size * n, train.mini_batch_size * n, None if dynamic else train.micro_batch_size)
+    return SampleCounts(train.batch_size * n, train.mini_batch_size * n, None if dynamic else train.micro_batch_size)
 
 
-def layouts(job: TrainingSetup, batch: BatchSizes) -> Layouts:
+def layouts(job: TrainingSetup, batch: SampleCounts) -> Layouts:
     """Enumerate every layout of `job.split.devices` devices in a fixed order: ties are broken by the sizes."""
     return Layouts(tuple(sorted(_possible(job, batch), key=_order)), tuple(dict.fromkeys(_refused(job, batch))))
 
 
-def _possible(job: TrainingSetup, batch: BatchSizes) -> Iterator[ParallelLayout]:
+def _possible(job: TrainingSetup, batch: SampleCounts) -> Iterator[ParallelLayout]:
     """Compute training and generation once each: there are thousands of pairs on hundreds of devices."""
     halves = [_generation(job, batch, rollout) for rollout in _rollouts(job) if not _rollout_reasons(job, rollout)]
     for split in _splits(job):
         trained = replace(job, split=split)
-        if not any(training_flaws(trained, batch)):
+        if not any(training_problems(trained, batch)):
             training = training_of(trained)
             sent = _sent(training_communication(trained, batch))
             idle = waiting(trained, batch)
@@ -95,7 +95,7 @@ class _Generation:
     sent: dict[str, float]
 
 
-def _generation(job: TrainingSetup, batch: BatchSizes, rollout: RolloutSetup) -> _Generation:
+def _generation(job: TrainingSetup, batch: SampleCounts, rollout: RolloutSetup) -> _Generation:
     changed = replace(job, rollout=rollout)
     return _Generation(rollout, cache_of(changed), _sent(rollout_communication(changed, batch)))
 
@@ -141,18 +141,18 @@ def _rollouts(job: TrainingSetup) -> Iterator[RolloutSetup]:
 
 
 def _rollout_reasons(job: TrainingSetup, rollout: RolloutSetup) -> tuple[str, ...]:
-    return tuple(rollout_flaws(job.shape, job.split.devices, rollout.tp, rollout.ep))
+    return tuple(rollout_problems(job.shape, job.split.devices, rollout.tp, rollout.ep))
 
 
-def _refused(job: TrainingSetup, batch: BatchSizes) -> Iterator[str]:
+def _refused(job: TrainingSetup, batch: SampleCounts) -> Iterator[str]:
     """Explain what is wrong with the recipe's own layout, then with single sizes that would divide the devices."""
-    yield from training_flaws(job, batch)
+    yield from training_problems(job, batch)
     yield from _rollout_reasons(job, job.rollout)
     devices = job.split.devices
     for size in divisors(devices):
         for split in _single(job, size):
             # The batch depends on all sizes together; this finds only what a single size rules out.
-            yield from training_flaws(replace(job, split=split), BatchSizes(split.data, split.data, None))
+            yield from training_problems(replace(job, split=split), SampleCounts(split.data, split.data, None))
         yield from _rollout_reasons(job, replace(job.rollout, tp=size, ep=1))
         if job.shape.experts:
             yield from _rollout_reasons(job, replace(job.rollout, tp=1, ep=size))
@@ -169,29 +169,29 @@ def _single(job: TrainingSetup, size: int) -> Iterator[Split]:
         yield Split(devices, ep=size)
 
 
-def training_flaws(job: TrainingSetup, batch: BatchSizes) -> Iterator[str]:
+def training_problems(job: TrainingSetup, batch: SampleCounts) -> Iterator[str]:
     """List the reasons why the training cannot be split like that; empty if it can."""
     split, shape = job.split, job.shape
     if job.is_megatron:
-        yield from _tensor_flaws(shape, split.tp, "tp")
+        yield from _tensor_problems(shape, split.tp, "tp")
         yield from _needs("pp", split.pp, layers=shape.layers)
         if split.pp > 1 and job.whole_critic:
             yield f"pp {split.pp}: the critic reads a layer in the middle, and needs all of them on one stage"
-        yield from _expert_flaws(shape, split)
+        yield from _expert_problems(shape, split)
     else:
         # Ulysses gives every device whole heads (arXiv:2309.14509).
         yield from _needs("cp", split.cp, heads=shape.heads)
-        yield from _key_flaws(shape, split.cp, "cp")
+        yield from _key_problems(shape, split.cp, "cp")
     if split.is_whole:
-        yield from _batch_flaws(split, batch)
+        yield from _batch_problems(split, batch)
     else:
         yield f"tp {split.tp} × pp {split.pp} × cp {split.cp} × ep {split.ep} does not divide {split.devices} devices"
 
 
-def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterator[str]:
+def rollout_problems(shape: Architecture, devices: int, tp: int, ep: int) -> Iterator[str]:
     """List the reasons why the generation cannot be split like that. vLLM copies key-value heads if too few."""
     yield from _needs("rollout tp", tp, devices=devices, heads=shape.heads)
-    yield from _key_flaws(shape, tp, "rollout tp")
+    yield from _key_problems(shape, tp, "rollout tp")
     if shape.experts is None:
         if ep > 1:
             yield f"rollout ep {ep}: the model has no experts"
@@ -203,20 +203,20 @@ def rollout_flaws(shape: Architecture, devices: int, tp: int, ep: int) -> Iterat
         yield from _needs("rollout tp", tp, **{"columns of an expert": shape.experts.hidden})
 
 
-def _key_flaws(shape: Architecture, size: int, name: str) -> Iterator[str]:
+def _key_problems(shape: Architecture, size: int, name: str) -> Iterator[str]:
     """Check key-value heads; too few are copied (vLLM; verl's Ulysses, models/transformers/monkey_patch.py)."""
     if shape.kv_heads % size and size % shape.kv_heads:
         yield f"{name} {size} neither divides {shape.kv_heads} key-value heads nor is a multiple of them"
 
 
-def _tensor_flaws(shape: Architecture, tp: int, name: str) -> Iterator[str]:
+def _tensor_problems(shape: Architecture, tp: int, name: str) -> Iterator[str]:
     # Latent attention has no key-value heads to divide.
     keys = {} if shape.latent else {"key-value heads": shape.kv_heads}
     widths = {"columns of the MLP": shape.mlp_hidden} if shape.dense_layers else {}
     yield from _needs(name, tp, heads=shape.heads, **keys, **widths)
 
 
-def _expert_flaws(shape: Architecture, split: Split) -> Iterator[str]:
+def _expert_problems(shape: Architecture, split: Split) -> Iterator[str]:
     if shape.experts is None:
         if split.ep > 1:
             yield f"ep {split.ep}: the model has no experts"
@@ -225,7 +225,7 @@ def _expert_flaws(shape: Architecture, split: Split) -> Iterator[str]:
     yield from _needs("tp", split.etp, **{"columns of an expert": shape.experts.hidden})
 
 
-def _batch_flaws(split: Split, batch: BatchSizes) -> Iterator[str]:
+def _batch_problems(split: Split, batch: SampleCounts) -> Iterator[str]:
     name = f"{split.data} data parallel groups:"
     if batch.step % split.data or batch.update % split.data:
         yield f"{name} {batch.step} samples a step and {batch.update} an update do not divide by {split.data}"
@@ -243,12 +243,12 @@ def _needs(name: str, size: int, **counts: int) -> Iterator[str]:
         yield f"{name} {size} does not divide {undivided[0]}"
 
 
-def rollout_communication(job: TrainingSetup, batch: BatchSizes) -> dict[str, float]:
+def rollout_communication(job: TrainingSetup, batch: SampleCounts) -> dict[str, float]:
     """Return bytes per device and step: `rollout` while it generates, `weights` to update its weights."""
     return {"rollout": _rollout(job, batch), "weights": rollout_weights(job)}
 
 
-def training_communication(job: TrainingSetup, batch: BatchSizes) -> dict[str, float]:
+def training_communication(job: TrainingSetup, batch: SampleCounts) -> dict[str, float]:
     """Return bytes per device and step without the rollout: `tensor`, `pipeline`, `context`, `expert`, `data`."""
     split = job.split
     tokens = batch.step * job.rollout.sequence / split.data
@@ -260,7 +260,7 @@ def training_communication(job: TrainingSetup, batch: BatchSizes) -> dict[str, f
     return {**_model_parallel(job, tokens), "data": _replicated(job, batch)}
 
 
-def waiting(job: TrainingSetup, batch: BatchSizes) -> float:
+def waiting(job: TrainingSetup, batch: SampleCounts) -> float:
     """Return the pipeline bubble's share of the time: (pp - 1) / (pp - 1 + micro batches) (arXiv:2104.04473, 2.2)."""
     micro = max(1.0, batch.update / job.split.data * job.rollout.sequence / job.update_tokens.longest)
     return (job.split.pp - 1) / (job.split.pp - 1 + micro)
@@ -290,7 +290,7 @@ def _expert(job: TrainingSetup, hidden: float) -> float:
     return experts.layers / job.split.pp * 2 * experts.active * hidden * _others(job.split.ep)
 
 
-def _replicated(job: TrainingSetup, batch: BatchSizes) -> float:
+def _replicated(job: TrainingSetup, batch: SampleCounts) -> float:
     """Count Megatron's distributed optimiser: per update it reduces 32-bit gradients and gathers 16-bit weights."""
     trained = local_adapters(job) or local_parameters(job)
     split = job.split
@@ -298,7 +298,7 @@ def _replicated(job: TrainingSetup, batch: BatchSizes) -> float:
     return batch.step / batch.update * 6 * each
 
 
-def _sharded(job: TrainingSetup, batch: BatchSizes) -> float:
+def _sharded(job: TrainingSetup, batch: SampleCounts) -> float:
     """Count FSDP: per micro batch it gathers weights in every pass and reduces gradients (arXiv:1910.02054, 7)."""
     everything = local_parameters(job).total * job.fsdp_size
     trained = (local_adapters(job) or local_parameters(job)).total * job.fsdp_size
@@ -307,7 +307,7 @@ def _sharded(job: TrainingSetup, batch: BatchSizes) -> float:
     return micro * (gathers + 4 * trained) * _others(job.fsdp_size)
 
 
-def _rollout(job: TrainingSetup, batch: BatchSizes) -> float:
+def _rollout(job: TrainingSetup, batch: SampleCounts) -> float:
     """Count one pass of every token: two all-reduces per layer, or two all-to-alls where experts are distributed."""
     rollout, shape = job.rollout, job.shape
     hidden = 2 * shape.hidden * batch.step * rollout.sequence * rollout.tp / job.split.devices

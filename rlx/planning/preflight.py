@@ -1,6 +1,6 @@
 """Check a launch before it starts anything: the one preflight of `rlx plan`, `rlx launch` and `rlx doctor --recipe`.
 
-The rules check a plan when it is made (`checked`); one query checks its host (host_query.py). `preflight` lists the
+The rules check a plan when it is made (`sealed_plan`); one query checks its host (host_query.py). `preflight` lists the
 findings of both, in the order in which every command shows them. A command exits with code 2 for an error in the recipe
 itself, or if the recipe does not fit the named place; with errors of the host or of rules alone it exits with code 5.
 """
@@ -26,7 +26,7 @@ _ORDER = tuple(Severity)
 _OF_THE_HOST = range(506, 560)
 
 
-def checked(
+def sealed_plan(
     plan: LaunchPlan,
     resolved: ResolvedRecipe | None = None,
     found: Installation | None = None,

@@ -14,7 +14,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
-from rlx.planning.layouts import BatchSizes, layouts, training_communication, waiting
+from rlx.planning.layouts import SampleCounts, layouts, training_communication, waiting
 from rlx.planning.memory import Count, RolloutSetup, Split, TrainingSetup
 from rlx.planning.memory.job import NPU
 from rlx.planning.models.architectures import find_architecture, known_architectures
@@ -50,7 +50,7 @@ def listed(*arguments: str) -> dict[str, Any]:
 )
 def test_every_listed_layout_divides(name: str, devices: int, prompts: int, micro: int) -> None:
     job = job_of(name, Split(devices))
-    shape, batch = job.shape, BatchSizes(prompts * 16, prompts * 8, micro)
+    shape, batch = job.shape, SampleCounts(prompts * 16, prompts * 8, micro)
     found = layouts(job, batch).possible
     for split, rollout in ((one.job.split, one.job.rollout) for one in found):
         assert devices == split.tp * split.pp * split.cp * split.data
@@ -127,13 +127,13 @@ def test_the_recipes_own_layout_is_shown_wherever_it_ranks() -> None:
 def test_ulysses_copies_no_fraction_of_a_key_value_head(wording: SnapshotAssertion) -> None:
     """verl: kv heads % sp == 0 or sp % kv heads == 0 (verl/models/transformers/monkey_patch.py)."""
     job = job_of("qwen2.5-7b", Split(28))
-    found = layouts(replace(job, engine="fsdp", fsdp_size=28), BatchSizes(28 * 28, 28 * 28, 1))
+    found = layouts(replace(job, engine="fsdp", fsdp_size=28), SampleCounts(28 * 28, 28 * 28, 1))
     assert {one.job.split.cp for one in found.possible} == {1, 2, 4, 28}
     assert [reason for reason in found.refused if reason.startswith("cp 7 ")] == wording
 
 
 def test_layers_of_a_prime_number_are_one_stage(wording: SnapshotAssertion) -> None:
-    found = layouts(job_of("deepseek-r1", Split(8)), BatchSizes(64, 64, 1))
+    found = layouts(job_of("deepseek-r1", Split(8)), SampleCounts(64, 64, 1))
     assert {one.job.split.pp for one in found.possible} == {1}
     assert [reason for reason in found.refused if reason.startswith("pp 2 ")] == wording
 
@@ -170,12 +170,12 @@ def test_the_table_is_the_same_each_time_and_ends_with_the_reasons(wording: Snap
 def test_communication_follows_the_published_volumes() -> None:
     """Two all-reduces a layer and pass: of 5 passes, 28 layers, 64 × 2048 tokens of 3584 values, half of it to send."""
     split = job_of("qwen2.5-7b", Split(2, tp=2, etp=2))
-    sent = training_communication(split, BatchSizes(64, 64, 1))
+    sent = training_communication(split, SampleCounts(64, 64, 1))
     assert sent["tensor"] == 5 * 28 * 2 * (64 * 2048 * 3584 * 2) * 2 * 0.5
     assert sent["data"] == sent["pipeline"] == sent["context"] == sent["expert"] == 0
-    alone = training_communication(job_of("qwen2.5-7b", Split(1)), BatchSizes(64, 64, 1))
+    alone = training_communication(job_of("qwen2.5-7b", Split(1)), SampleCounts(64, 64, 1))
     assert set(alone.values()) == {0}
-    assert waiting(job_of("qwen2.5-7b", Split(4, pp=4)), BatchSizes(64, 64, 1)) == 3 / 67
+    assert waiting(job_of("qwen2.5-7b", Split(4, pp=4)), SampleCounts(64, 64, 1)) == 3 / 67
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rlx.model import Link
 from rlx.planning.models.architecture_config import architecture_from_config
 from rlx.planning.models.architectures import count_parameters, find_architecture
 from rlx.planning.noise_layers import noisy_layers, norm_layers
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.recipe.schema import Aqn
 from rlx.resources import payload_folder
 from tests.backends.conftest import AQN, CPU, resolved
@@ -89,7 +89,7 @@ def test_a_checked_plan_promises_them(tmp_path: Path, aqn: dict[str, Any], layer
     from rlx.model import Site
 
     recipe = resolved(tmp_path, CPU, {"aqn": {**AQN, **aqn}, "model": {"arch": "qwen2.5-1.5b"}})
-    noise = checked(plan(recipe, Site()), recipe).expectations.noise
+    noise = sealed_plan(plan(recipe, Site()), recipe).expectations.noise
     assert noise is not None and noise.promise is not None
     promise = noise.promise
     assert promise.promises(Link.REACHED)
@@ -106,7 +106,7 @@ def test_the_layers_of_a_fork_are_counted(tmp_path: Path, choice: dict[str, Any]
 
     changes = {"aqn": {**AQN, "provider": "builtin", **choice}, "model": {"arch": "qwen2.5-1.5b"}}
     recipe = resolved(tmp_path, CPU, changes)
-    noise = checked(plan(recipe, Site()), recipe).expectations.noise
+    noise = sealed_plan(plan(recipe, Site()), recipe).expectations.noise
     assert noise is not None and noise.promise is not None
     assert not noise.promise.promises(Link.REACHED)
     assert len(noise.promise.layers) == layers

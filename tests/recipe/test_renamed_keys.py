@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from rlx.backends import registry
 from rlx.cli.frame.app import command_line
 from rlx.model.launch_plan import with_current_names
-from rlx.planning.preflight import checked, preflight
+from rlx.planning.preflight import preflight, sealed_plan
 from rlx.recipe import RecipeError, ResolvedRecipe, editor_schema, load_recipe
 from rlx.recipe.edit import with_keys_renamed
 from rlx.renamed_keys import RenamedKey, current_names, first_names
@@ -76,7 +76,7 @@ def test_the_old_name_is_read_where_it_stands(tmp_path: Path) -> None:
 
 def test_a_finding_names_file_line_and_both_names(tmp_path: Path, wording: SnapshotAssertion) -> None:
     path = with_old_name(tmp_path)
-    plan = checked(toy_plan("true"), load_recipe(path).resolve("main"))
+    plan = sealed_plan(toy_plan("true"), load_recipe(path).resolve("main"))
     (found,) = [finding for finding in preflight([plan, plan]) if finding.id == "RLX008"]
     assert found.where == f"{path}:13"
     for text in (found.message, found.fix):

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.model import LaunchPlan, Site
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import RunPaths, RunRef
 from tests.conftest import stop_runs_below
 from tests.hosts.test_openssh import masters
@@ -31,7 +31,7 @@ class Far:
         self.site = Site(place, leases=str(loopback.home / "leases"))
 
     def plan(self, script: str, arm: str = "main") -> LaunchPlan:
-        return checked(replace(toy_plan(script, arm=arm), site=self.site))
+        return sealed_plan(replace(toy_plan(script, arm=arm), site=self.site))
 
     def folder(self, ref: RunRef) -> Path:
         return self.runs / ref.run_id

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from rlx.hosts import locate, site_of
 from rlx.model import LaunchPlan, PlannedFile, RunState, Site, to_jsonable
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, stop, take_snapshots
 from rlx.runs.control import Stopped
 from tests.rig import Client, Host
@@ -57,7 +57,7 @@ class Laptop:
         return self._call(lambda: locate(site_of(destination, container))[0])
 
     def launch(self, *plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
-        return self._call(lambda: launch([checked(plan) for plan in plans], secrets or {}, self.home).runs)
+        return self._call(lambda: launch([sealed_plan(plan) for plan in plans], secrets or {}, self.home).runs)
 
     def start(self, host: Host, plan: LaunchPlan) -> RunRef:
         """Launch one run and wait until it says `up`."""
@@ -156,7 +156,7 @@ def is_up(host: Host, ref: RunRef) -> bool:
 
 def launched(laptop: Laptop, plan: LaunchPlan) -> RunRef:
     """Started by the command line, as a person does."""
-    said = laptop.rlx("launch", "--plan", laptop.write_plans(checked(plan)))
+    said = laptop.rlx("launch", "--plan", laptop.write_plans(sealed_plan(plan)))
     assert said.code == 0, said.err
     return next(ref for ref in laptop.runs() if ref.run_id == said.out.strip())
 

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.model import LaunchPlan, PlannedFile, RunState
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import Index, RunPaths, RunRef, latest_launch, launch, resolve, take_snapshots
 from tests.runs.toys import FOREVER, command_lines, ended, home, see, start, toy_plan, until
 
@@ -40,7 +40,7 @@ def waiting_plans(go: str) -> list[LaunchPlan]:
 
 def replace_files(plan: LaunchPlan, files: tuple[PlannedFile, ...]) -> LaunchPlan:
     values = {name: getattr(plan, name) for name in LaunchPlan.__dataclass_fields__}
-    return checked(LaunchPlan(**(values | {"files": files})))
+    return sealed_plan(LaunchPlan(**(values | {"files": files})))
 
 
 def kill_a_launch_after(seconds: float, go: Path) -> None:

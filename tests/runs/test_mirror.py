@@ -59,7 +59,7 @@ class Run:
     def copy(self) -> Path:
         return self.home / "r1" / "attempts" / "1"
 
-    def asked(self) -> list[mirror_wire.Frame]:
+    def asked(self) -> list[mirror_wire.FileFrame]:
         """What another refresh would bring."""
         files = mirror_store.read_cursor(self.home / "r1").files
         known = {f"r1/{path}": (file.inode, file.bytes) for path, file in files.items()}
@@ -334,7 +334,7 @@ def test_a_copy_by_other_rules_is_made_anew(run: Run, monkeypatch: pytest.Monkey
     run.assert_same_evidence()
 
 
-def in_no_time(run: Run) -> list[mirror_wire.Frame]:
+def in_no_time(run: Run) -> list[mirror_wire.FileFrame]:
     """The answer of a host that may not read for a second even."""
     script = payload_folder() / "mirror.sh"
     files = mirror_store.read_cursor(run.home / "r1").files

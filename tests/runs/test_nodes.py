@@ -22,7 +22,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.evidence import VerdictStatus
 from rlx.hosts.node_plans import as_nodes
 from rlx.model import Cluster, LaunchPlan, Place, RunState, Severity, Site
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import Index, Observation, RunRef, launch, resolve, take_snapshots
 from rlx.runs.judging.judge_runs import judge_runs
 from rlx.runs.status.judged_snapshots import judged_snapshots
@@ -53,7 +53,7 @@ class Pair:
         return self.rig.client.call(lambda: action(Index(home())))
 
     def launch(self, *plans: LaunchPlan) -> tuple[RunRef, ...]:
-        return self.call(lambda _: launch([checked(plan) for plan in plans], {}, home()).runs)
+        return self.call(lambda _: launch([sealed_plan(plan) for plan in plans], {}, home()).runs)
 
     def see(self, ref: RunRef) -> Observation:
         return self.call(lambda index: take_snapshots(index, [ref])[ref.run_id].observation)

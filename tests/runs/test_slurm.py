@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.errors import RlxError
 from rlx.hosts.node_plans import as_nodes
 from rlx.model import LaunchPlan, RunState
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import RunRef
 from rlx.schedulers.slurm.settings import Slurm, batch_of
 from tests.conftest import CASES
@@ -371,7 +371,7 @@ def nodes_of(laptop: Laptop, head: RunRef) -> list[RunRef]:
 
 
 def test_a_launch_that_was_cut_off_finds_its_job_again(slurm: Cluster, laptop: Laptop) -> None:
-    plan = checked(npu_toy(laptop.site("hpc"), GO))
+    plan = sealed_plan(npu_toy(laptop.site("hpc"), GO))
     ref = launched(laptop, plan)
     patiently(lambda: is_up(slurm.login, ref), "it runs")
     number = slurm.job(ref.run_id, "%i")

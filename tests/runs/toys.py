@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rlx.hosts import local_site
 from rlx.model import Expectations, LaunchPlan, PlannedFile, RunState
-from rlx.planning.preflight import checked
+from rlx.planning.preflight import sealed_plan
 from rlx.runs import Index, Observation, RunPaths, RunRef, launch, take_snapshots
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ def toy_plan(script: str, *, arm: str = "main", seed: int = 1, secrets: tuple[st
         device_kind="cpu",
         devices=1,
     )
-    return checked(plan)
+    return sealed_plan(plan)
 
 
 def home() -> Path:
@@ -45,7 +45,7 @@ def home() -> Path:
 
 
 def start(*plans: LaunchPlan, secrets: Mapping[str, str] | None = None) -> tuple[RunRef, ...]:
-    return launch([checked(plan) for plan in plans], secrets or {}, home()).runs
+    return launch([sealed_plan(plan) for plan in plans], secrets or {}, home()).runs
 
 
 def start_one(script: str) -> RunRef:

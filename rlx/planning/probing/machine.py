@@ -212,8 +212,8 @@ def memory_and_cpus(results: ProbeResults) -> Iterator[Finding]:
     cpus = environment.of("machine").get("cpus") if environment else None
     wanted = results.wanted
     if wanted.backend and cpus is not None:
-        for flaw in host_of(wanted.backend).shortage(cpus, wanted, len(chips(results.host))):
-            yield Finding(flaw.id, Severity.ERROR, flaw.message, flaw.fix, results.where)
+        for problem in host_of(wanted.backend).shortage(cpus, wanted, len(chips(results.host))):
+            yield Finding(problem.id, Severity.ERROR, problem.message, problem.fix, results.where)
 
 
 def silence(results: ProbeResults) -> Iterator[Finding]:

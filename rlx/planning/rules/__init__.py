@@ -48,8 +48,8 @@ def _rule_findings(resolved: ResolvedRecipe, found: Installation | None) -> Iter
     except UsageError:
         return  # The back-end has already reported it, and its settings are not known.
     for rule in rules_of(resolved.recipe.backend.kind):
-        for flaw in rule.check(facts):
-            yield Finding(rule.id, flaw.severity, flaw.message, flaw.fix, resolved.origins.get(flaw.key, ""))
+        for result in rule.check(facts):
+            yield Finding(rule.id, result.severity, result.message, result.fix, resolved.origins.get(result.key, ""))
 
 
 __all__ = ["check", "find_rule", "waives_nothing"]
