@@ -29,6 +29,8 @@ ACCURACY = "val-core/gsm8k/acc/mean@1"
 SERIES = {"baseline": {0: 0.1, 1: 0.62, 2: 0.68}, "fast": {0: 0.1, 1: 0.71, 2: 0.7}}
 SEEDS = {("slow", 1): 0.68, ("slow", 2): 0.66, ("fast", 1): 0.7, ("fast", 2): 0.72}
 FOREVER = "while :; do sleep 0.2; done\n"
+# The package of a plan's values; 0.1 and 0.2 called it `plan`.
+MODEL = "rlx.model" if find_spec("rlx.model") else "rlx.plan"
 
 
 def script(series: Mapping[int, float]) -> str:
@@ -44,9 +46,9 @@ def script(series: Mapping[int, float]) -> str:
 
 def plan(arm: str, text: str) -> Any:
     from rlx.hosts import local_site
-    from rlx.plan import Expectations, LaunchPlan, PlannedFile
 
-    made = LaunchPlan(
+    model: Any = import_module(MODEL)
+    made = model.LaunchPlan(
         name="exp" if arm in SERIES else "endless",
         arm=arm,
         control="baseline" if arm in SERIES else None,
@@ -57,8 +59,8 @@ def plan(arm: str, text: str) -> Any:
         command=("bash",),
         env={},
         secrets=(),
-        files=(PlannedFile("launch.sh", text, 0o700),),
-        expectations=Expectations(2, (0, 1, 2), True, 100, 1, "auto", None, False),
+        files=(model.PlannedFile("launch.sh", text, 0o700),),
+        expectations=model.Expectations(2, (0, 1, 2), True, 100, 1, "auto", None, False),
         treatment=("train.lr",) if arm == "fast" else (),
         recipe={"train": {"lr": 2e-6 if arm == "fast" else 1e-6}},
         device_kind="cpu",
@@ -69,7 +71,7 @@ def plan(arm: str, text: str) -> Any:
 
 def sealed(made: Any) -> Any:
     """Return the plan as its version launches it: 0.1.0 had no seal, and later ones kept it in a module of its own."""
-    home = "rlx.plan.checked" if find_spec("rlx.plan.checked") else "rlx.plan.launch_plan"
+    home = f"{MODEL}.checked" if find_spec(f"{MODEL}.checked") else f"{MODEL}.launch_plan"
     seal = getattr(import_module(home), "seal", None)
     return seal(made) if seal else made
 
@@ -77,12 +79,13 @@ def sealed(made: Any) -> Any:
 def asked_plans() -> list[Any]:
     """Both arms of the recorded experiment with both seeds, each with a script in place of the training."""
     import rlx
-    from rlx.plan import PlannedFile
+
+    planned_file = import_module(MODEL).PlannedFile
 
     made = []
     for one in rlx.plan(str(OWN_RECIPES / "asked.yaml")).plans:
         text = script({0: 0.1, 1: 0.5, 2: SEEDS[one.arm, one.seed]})
-        files = (PlannedFile("launch.sh", text, 0o700),)
+        files = (planned_file("launch.sh", text, 0o700),)
         made.append(sealed(replace(one, command=("bash",), files=files)))
     return made
 
@@ -132,7 +135,7 @@ def record_plans(folder: Path) -> None:
 
 def record_experiment(folder: Path) -> int:
     """A registered experiment with its four runs, and a bundle of them; the number of its runs."""
-    if find_spec("rlx.plan.registration") is None:
+    if find_spec(f"{MODEL}.registration") is None:
         return 0
     from rlx.runs import launch
 
