@@ -109,10 +109,10 @@ def rows_of(folder: Path, rounds: int) -> list[Row]:
 
 def _digest_row(rounds: int) -> Row:
     import torch
-    from rlx_aqn_digest import Snapshot
+    from rlx_aqn_digest import WeightSnapshot
 
     weights = [(f"model.layers.{number}.weight", torch.ones(WIDTH).bfloat16()) for number in range(NORMS)]
-    seconds = cpu_in_turns({"digest": lambda: Snapshot(weights).digest}, 10 * rounds)["digest"]
+    seconds = cpu_in_turns({"digest": lambda: WeightSnapshot(weights).digest}, 10 * rounds)["digest"]
     what = f"digest of {NORMS} norms of {WIDTH} bfloat16 weights"
     return Row(what, f"{1000 * seconds:.2f} ms", "–", seconds, "s", DIGEST_S)
 

@@ -77,7 +77,7 @@ class _Tally:
         ]
 
 
-class AnswersParser:
+class AnswerFileParser:
     """Reads the lines of one validation as they come."""
 
     def __init__(self) -> None:
@@ -302,7 +302,7 @@ def _summaries(root: str, run_id: str, paths: Sequence[str]) -> list[dict[str, A
 
 def _summary(path: str) -> dict[str, Any]:
     """Raise OSError for what is no regular file; a pipe would wait for its writer."""
-    parser, descriptor = AnswersParser(), os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    parser, descriptor = AnswerFileParser(), os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(path)

@@ -27,11 +27,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
-from rlx_aqn_digest import Snapshot
+from rlx_aqn_digest import WeightSnapshot
 from rlx_aqn_events import Event, Process, events_file, writer
 from rlx_aqn_layers import Choice, Layer, check_effect, check_whole, choices, without_split
 from rlx_aqn_noise import Tally, same_bits, stable_seed, standard_noise, times
-from rlx_aqn_settings import PRINTED_LAYER_TYPE, NoiseSettings, settings_file
+from rlx_aqn_settings import PRINTED_LAYER_TYPE, InjectionSettings, settings_file
 from torch import nn
 
 
@@ -43,7 +43,12 @@ class Injector:
     """
 
     def __init__(
-        self, settings: NoiseSettings, events: Path, tp_size: int = 1, process: Process | None = None, digest: str = ""
+        self,
+        settings: InjectionSettings,
+        events: Path,
+        tp_size: int = 1,
+        process: Process | None = None,
+        digest: str = "",
     ) -> None:
         self.settings = settings
         self._events = writer(events)
@@ -53,7 +58,7 @@ class Injector:
         self._is_checked = False
         self._disturbed: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []  # weight, clean, noised
         self._chosen: Sequence[Choice] = ()
-        self._found: Snapshot | None = None  # since a sync began: what it found
+        self._found: WeightSnapshot | None = None  # since a sync began: what it found
         self._restored = 0
         self._measured: dict[int, float] = {}
         self._answers = 0
@@ -69,7 +74,7 @@ class Injector:
             return None
         process = Process(shard=shard, rank=rank, node=int(os.environ.get("RLX_NODE") or 0))
         digest = hashlib.sha256(settings.read_bytes()).hexdigest()[:16]
-        return cls(NoiseSettings.read(settings), events_file(), tp_size, process, digest)
+        return cls(InjectionSettings.read(settings), events_file(), tp_size, process, digest)
 
     @torch.inference_mode()  # weights that an engine made as inference tensors may be written only here
     def apply(
@@ -121,7 +126,7 @@ class Injector:
         generated, so that what stands there now says nothing.
         """
         if self._found is None:
-            self._found = self._standing() if kept else Snapshot()
+            self._found = self._standing() if kept else WeightSnapshot()
         restored = self._put_back()
         self._restored += restored
         return restored
@@ -158,8 +163,10 @@ class Injector:
         self._disturbed.clear()
         return len(standing)
 
-    def _standing(self) -> Snapshot:
-        return Snapshot(weight for choice in self._chosen for layer in choice.layers for weight in layer.weights_now())
+    def _standing(self) -> WeightSnapshot:
+        return WeightSnapshot(
+            weight for choice in self._chosen for layer in choice.layers for weight in layer.weights_now()
+        )
 
     def _check(self, model: nn.Module) -> None:
         """Check that the settings have an effect on this model, and record first which layers they reach."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 
 
-class Snapshot:
+class WeightSnapshot:
     """What some weights are at this moment, taken without waiting for the device until the digest is asked for.
 
     Of a vector it holds every byte. Of a matrix, which may be large, it holds the sum of each row, its bytes read as

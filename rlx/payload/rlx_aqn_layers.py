@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
-from rlx_aqn_settings import NoiseSettings, refusal
+from rlx_aqn_settings import InjectionSettings, refusal
 from torch import nn
 
 # Not "gate": every SwiGLU model has a gate_proj, and a dense one would pass for a mixture of experts.
@@ -53,7 +53,7 @@ def choose(
     return chosen, len(layers) - len(chosen)
 
 
-def choices(model: nn.Module, settings: NoiseSettings) -> Iterator[Choice]:
+def choices(model: nn.Module, settings: InjectionSettings) -> Iterator[Choice]:
     """Return what the settings choose, kind by kind."""
     for kind in settings.layer_types:
         layers, skipped = choose(model, kind, settings.targets, settings.exclude)
@@ -65,7 +65,7 @@ def without_split(choice: Choice) -> Choice:
     return replace(choice, layers=tuple(layer for layer in choice.layers if not layer.is_split))
 
 
-def check_effect(model: nn.Module, settings: NoiseSettings) -> list[tuple[str, str, int]]:
+def check_effect(model: nn.Module, settings: InjectionSettings) -> list[tuple[str, str, int]]:
     """(option, its value, how many layers it decides about) for each pattern and layer type that is set.
 
     Raises ValueError for one that decides about none: a recipe would say one thing and do another. Of an arm without
@@ -78,7 +78,7 @@ def check_effect(model: nn.Module, settings: NoiseSettings) -> list[tuple[str, s
     return reached
 
 
-def check_whole(model: nn.Module, settings: NoiseSettings, tp_size: int) -> None:
+def check_whole(model: nn.Module, settings: InjectionSettings, tp_size: int) -> None:
     """Refuse a rank of a tensor-parallel group that holds only a part of a weight that takes noise, with ValueError.
 
     Norm weights are whole on each rank, and equal names give them equal noise. Of a split weight each rank would draw
@@ -96,7 +96,7 @@ def check_whole(model: nn.Module, settings: NoiseSettings, tp_size: int) -> None
             )
 
 
-def _reached(model: nn.Module, settings: NoiseSettings) -> Iterator[tuple[str, str, int]]:
+def _reached(model: nn.Module, settings: InjectionSettings) -> Iterator[tuple[str, str, int]]:
     found = list(choices(model, settings))
     chosen = [layer.name for choice in found for layer in choice.layers]
     targets = () if settings.targets == "auto" else settings.targets
@@ -111,12 +111,12 @@ def _reached(model: nn.Module, settings: NoiseSettings) -> Iterator[tuple[str, s
         yield "multipliers", pattern, sum(pattern in name for name in chosen)
 
 
-def _targeted(model: nn.Module, settings: NoiseSettings) -> list[str]:
+def _targeted(model: nn.Module, settings: InjectionSettings) -> list[str]:
     """Names of the layers that would take noise if nothing was excluded."""
     return [layer.name for kind in settings.layer_types for layer in choose(model, kind, settings.targets, ())[0]]
 
 
-def _without_effect(option: str, pattern: str, model: nn.Module, settings: NoiseSettings) -> ValueError:
+def _without_effect(option: str, pattern: str, model: nn.Module, settings: InjectionSettings) -> ValueError:
     if option == "layer_types" and any(_layers(model, pattern)) and settings.exclude:
         what = f"aqn.exclude: {', '.join(settings.exclude)} leaves no {pattern} layer that could take noise"
         return refusal("RLX640", what, f"exclude less in aqn.exclude, or remove {pattern} from aqn.layer_types")

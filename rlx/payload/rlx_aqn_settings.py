@@ -28,7 +28,7 @@ def refusal(finding: str, what: str, fix: str) -> ValueError:
 
 
 @dataclass(frozen=True)
-class NoiseSettings:
+class InjectionSettings:
     """The content of aqn.json. Sigmas are standard deviations in units of the weights; steps count from 1.
 
     `schedule` is the way from sigma_start to sigma_end; `epoch_steps` the steps of an epoch where the stages run
@@ -73,7 +73,7 @@ class NoiseSettings:
         return self.sigma_start == 0
 
     @classmethod
-    def read(cls, path: Path) -> NoiseSettings:
+    def read(cls, path: Path) -> InjectionSettings:
         document = json.loads(path.read_text(encoding="utf-8"))
         lists = {key: tuple(value) for key, value in document.items() if isinstance(value, list)}
         return cls(**{**document, **lists})

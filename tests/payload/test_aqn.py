@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from rlx_aqn import Injector  # noqa: E402
 from rlx_aqn_layers import choose, is_mixture_of_experts  # noqa: E402
 from rlx_aqn_noise import stable_seed  # noqa: E402
-from rlx_aqn_settings import SCHEDULES, NoiseSettings  # noqa: E402
+from rlx_aqn_settings import SCHEDULES, InjectionSettings  # noqa: E402
 
 from rlx.model import sigmas_by_step  # noqa: E402
 from tests.payload.models import dense, moe, moved, weights  # noqa: E402
@@ -27,7 +27,7 @@ from tests.payload.models import dense, moe, moved, weights  # noqa: E402
 
 def injector(tmp_path: Path, **changes: object) -> Injector:
     settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 20, "seed": 1, **changes}
-    return Injector(NoiseSettings(**settings), tmp_path / "events.jsonl")
+    return Injector(InjectionSettings(**settings), tmp_path / "events.jsonl")
 
 
 class TestSchedule:
@@ -38,18 +38,18 @@ class TestSchedule:
     def test_equals_the_plan_s(
         self, start: float, ratio: float, stages: int, total: int, schedule: str, epoch: int | None
     ) -> None:
-        settings = NoiseSettings(start, start * ratio, stages, total, schedule=schedule, epoch_steps=epoch)
+        settings = InjectionSettings(start, start * ratio, stages, total, schedule=schedule, epoch_steps=epoch)
         promised = sigmas_by_step(start, start * ratio, stages, total, schedule, epoch)
         assert [settings.sigma(step) for step in range(1, total + 1)] == pytest.approx(promised, rel=1e-12, abs=0)
 
     def test_nothing_before_the_first_and_after_the_last_step(self) -> None:
-        settings = NoiseSettings(0.05, 0.0005, 5, 20)
+        settings = InjectionSettings(0.05, 0.0005, 5, 20)
         assert (settings.sigma(0), settings.sigma(20), settings.sigma(21)) == (0.0, pytest.approx(0.0005), 0.0)
 
     @pytest.mark.parametrize("changes", [{"stages": 2}, {"layer_types": ("attention",)}, {"schedule": "cosine"}])
     def test_refuses_what_it_cannot_do(self, changes: dict[str, object]) -> None:
         with pytest.raises(ValueError, match="AQN"):
-            NoiseSettings(**{"sigma_start": 0.05, "sigma_end": 0.01, "stages": 5, "total_steps": 20, **changes})
+            InjectionSettings(**{"sigma_start": 0.05, "sigma_end": 0.01, "stages": 5, "total_steps": 20, **changes})
 
 
 class TestLayers:

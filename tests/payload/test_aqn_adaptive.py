@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
-from rlx_aqn_settings import NoiseSettings  # noqa: E402
+from rlx_aqn_settings import InjectionSettings  # noqa: E402
 
 from rlx.model import AdaptiveSigma, sigmas_by_step  # noqa: E402
 from tests.payload.models import dense  # noqa: E402
@@ -22,8 +22,8 @@ RULE = {"target": "gap", "value": 0.004, "gain": 0.25, "sigma_min": 0.01, "sigma
 LOW, HIGH = 0.001, 0.02
 
 
-def settings(stages: int = 5, total: int = 20, **rule: object) -> NoiseSettings:
-    return NoiseSettings(0.05, 0.05, stages, total, seed=1, schedule="adaptive", adaptive={**RULE, **rule})
+def settings(stages: int = 5, total: int = 20, **rule: object) -> InjectionSettings:
+    return InjectionSettings(0.05, 0.05, stages, total, seed=1, schedule="adaptive", adaptive={**RULE, **rule})
 
 
 def injector(tmp_path: Path, **rule: object) -> Injector:
@@ -67,7 +67,7 @@ class TestFormula:
     @pytest.mark.parametrize(("schedule", "rule"), [("adaptive", None), ("constant", RULE)])
     def test_the_schedule_and_what_it_follows_go_together(self, schedule: str, rule: dict[str, object] | None) -> None:
         with pytest.raises(ValueError, match="adaptive"):
-            NoiseSettings(0.05, 0.05, 5, 20, schedule=schedule, adaptive=rule)
+            InjectionSettings(0.05, 0.05, 5, 20, schedule=schedule, adaptive=rule)
 
 
 class TestRecord:
@@ -109,7 +109,7 @@ class TestRecord:
         assert records(tmp_path)[0]["measured"] is None
 
     def test_other_schedules_say_nothing_of_it(self, tmp_path: Path) -> None:
-        noise = Injector(NoiseSettings(0.05, 0.05, 5, 20, schedule="constant"), tmp_path / "events.jsonl")
+        noise = Injector(InjectionSettings(0.05, 0.05, 5, 20, schedule="constant"), tmp_path / "events.jsonl")
         noise.measured(5, LOW)
         assert noise.apply(dense(), 6).sigma == 0.05
         assert "measured" not in records(tmp_path)[0]

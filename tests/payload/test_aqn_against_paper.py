@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
 from rlx_aqn_noise import stable_seed, standard_noise  # noqa: E402
-from rlx_aqn_settings import NoiseSettings  # noqa: E402
+from rlx_aqn_settings import InjectionSettings  # noqa: E402
 
 from tests.payload.models import dense, moved, weights  # noqa: E402
 
@@ -40,14 +40,14 @@ def paper_sigma(step: int, total: int, stages: int, start: float, end: float) ->
 
 @pytest.mark.parametrize(("total", "stages", "between"), list(product(TOTALS, STAGES, RANGES)))
 def test_schedule(total: int, stages: int, between: tuple[float, float]) -> None:
-    settings = NoiseSettings(*between, stages, total)
+    settings = InjectionSettings(*between, stages, total)
     for step in range(1, total + 1):
         assert settings.sigma(step) == pytest.approx(paper_sigma(step, total, stages, *between), rel=1e-9), step
 
 
 def test_the_numbers_of_a_known_run() -> None:
     """T 29, K 10, 0.05 to 0.0005: as the fork's own function gave them when it was run (zhshgmail/verl cfb21db5)."""
-    settings = NoiseSettings(0.05, 0.0005, 10, 29)
+    settings = InjectionSettings(0.05, 0.0005, 10, 29)
     sigmas = list(dict.fromkeys(settings.sigma(step) for step in range(1, 30)))
     known = [0, 0.05, 0.0281, 0.0158, 0.00889, 0.005, 0.00281, 0.00158, 0.00089, 0.0005]
     assert sigmas == pytest.approx(known, rel=5e-3)
@@ -55,7 +55,7 @@ def test_the_numbers_of_a_known_run() -> None:
 
 def injector(tmp_path: Path, **changes: object) -> Injector:
     settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 5000, "seed": 1, **changes}
-    return Injector(NoiseSettings(**settings), tmp_path / "events.jsonl")
+    return Injector(InjectionSettings(**settings), tmp_path / "events.jsonl")
 
 
 class RMSNorm(torch.nn.Module):

@@ -10,8 +10,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
-from rlx_aqn_digest import Snapshot  # noqa: E402
-from rlx_aqn_settings import NoiseSettings  # noqa: E402
+from rlx_aqn_digest import WeightSnapshot  # noqa: E402
+from rlx_aqn_settings import InjectionSettings  # noqa: E402
 
 from tests.payload.models import dense, weights  # noqa: E402
 
@@ -19,7 +19,7 @@ DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
 
 def digest(**named: torch.Tensor) -> str:
-    return Snapshot(named.items()).digest
+    return WeightSnapshot(named.items()).digest
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -41,7 +41,7 @@ def test_names_dtypes_and_shapes_count_and_the_order_does_not() -> None:
 
 def test_what_it_is_at_that_moment() -> None:
     weight = torch.zeros(4)
-    taken = Snapshot([("a", weight)])
+    taken = WeightSnapshot([("a", weight)])
     before = digest(a=weight)
     weight += 1
     assert taken.digest == before
@@ -51,7 +51,7 @@ class TestInASync:
     """Settings with noise from step 2 of 3 on, in bfloat16 too small for any weight to change at step 3."""
 
     def run(self, tmp_path: Path, dtype: torch.dtype = torch.float32) -> list[dict[str, object]]:
-        settings = NoiseSettings(sigma_start=0.05, sigma_end=0.0001, stages=3, total_steps=3, seed=1)
+        settings = InjectionSettings(sigma_start=0.05, sigma_end=0.0001, stages=3, total_steps=3, seed=1)
         injector = Injector(settings, tmp_path / "events.jsonl")
         model = dense().to(dtype)
         clean = weights(model)
@@ -88,7 +88,7 @@ class TestInASync:
         assert len({line["digest_clean"] for line in lines}) == 3
 
     def test_an_engine_that_gave_its_weights_away_found_nothing(self, tmp_path: Path) -> None:
-        injector = Injector(NoiseSettings(0.05, 0.0005, 3, 3), tmp_path / "events.jsonl")
+        injector = Injector(InjectionSettings(0.05, 0.0005, 3, 3), tmp_path / "events.jsonl")
         model = dense()
         for _ in range(2):
             injector.restore(kept=False)

@@ -13,14 +13,14 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
-from rlx_aqn_settings import NoiseSettings  # noqa: E402
+from rlx_aqn_settings import InjectionSettings  # noqa: E402
 
 from tests.payload.models import dense, moe, moved, weights  # noqa: E402
 
 
 def injector(tmp_path: Path, tp_size: int = 1, **changes: object) -> Injector:
     settings = {"sigma_start": 0.05, "sigma_end": 0.0005, "stages": 5, "total_steps": 20, "seed": 1, **changes}
-    return Injector(NoiseSettings(**settings), tmp_path / "events.jsonl", tp_size)
+    return Injector(InjectionSettings(**settings), tmp_path / "events.jsonl", tp_size)
 
 
 def records(tmp_path: Path, kind: str) -> list[dict[str, object]]:

@@ -11,13 +11,13 @@ from syrupy.assertion import SnapshotAssertion
 torch = pytest.importorskip("torch")
 
 from rlx_aqn import Injector  # noqa: E402
-from rlx_aqn_settings import NoiseSettings  # noqa: E402
+from rlx_aqn_settings import InjectionSettings  # noqa: E402
 
 from tests.payload.models import dense, weights  # noqa: E402
 
 
 def injector(folder: Path, perturbations: int = 3) -> Injector:
-    settings = NoiseSettings(0.05, 0.05, 5, 20, seed=1, schedule="constant", perturbations=perturbations)
+    settings = InjectionSettings(0.05, 0.05, 5, 20, seed=1, schedule="constant", perturbations=perturbations)
     return Injector(settings, folder / "events.jsonl")
 
 

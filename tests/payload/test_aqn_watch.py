@@ -11,7 +11,7 @@ pytest.importorskip("torch")
 
 import torch
 from rlx_aqn import Injector
-from rlx_aqn_settings import NoiseSettings
+from rlx_aqn_settings import InjectionSettings
 
 from tests.payload.models import dense, moe, moved, weights
 
@@ -81,6 +81,6 @@ def test_of_a_split_model_only_what_all_ranks_hold_alike(run_dir: Path) -> None:
 
 @pytest.mark.parametrize("schedule", ["geometric", "linear", "constant"])
 def test_no_step_has_noise(schedule: str) -> None:
-    settings = NoiseSettings(0.0, 0.05, stages=3, total_steps=6, schedule=schedule)
+    settings = InjectionSettings(0.0, 0.05, stages=3, total_steps=6, schedule=schedule)
     assert settings.only_watches and not any(settings.sigma(step) for step in range(8))
-    assert not NoiseSettings(0.05, 0.05, stages=3, total_steps=6).only_watches
+    assert not InjectionSettings(0.05, 0.05, stages=3, total_steps=6).only_watches

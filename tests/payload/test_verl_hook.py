@@ -22,7 +22,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from rlx_aqn_settings import NoiseSettings
+from rlx_aqn_settings import InjectionSettings
 from rlx_verl_hook_points import SYNC, check_points
 
 from rlx.resources import payload_folder
@@ -106,12 +106,12 @@ class TestPoints:
         told = tmp_path / "aqn.json"
         told.write_text(json.dumps(WATCH), encoding="utf-8")
         finders = list(sys.meta_path)
-        rlx_verl_hook.install(changed, NoiseSettings.read(told))
+        rlx_verl_hook.install(changed, InjectionSettings.read(told))
         assert re.search(r"^\[rlx\] .*RLX641", capsys.readouterr().out, re.M)
         assert sys.meta_path == finders
         told.write_text(json.dumps(SETTINGS), encoding="utf-8")
         with pytest.raises(ValueError, match="RLX641"):
-            rlx_verl_hook.install(changed, NoiseSettings.read(told))
+            rlx_verl_hook.install(changed, InjectionSettings.read(told))
 
 
 def driven(version: str, scenarios: str, run_dir: Path, code: int = 0, package: Path | None = None, **told: Any) -> str:

@@ -30,7 +30,7 @@ class FileAnswers:
     sampled: Sequence[Sampled] = ()
 
 
-class AnswersParser(answer_summary.AnswersParser):
+class AnswersParser(answer_summary.AnswerFileParser):
     """Reads the lines of one validation as they come."""
 
     def __init__(self) -> None:

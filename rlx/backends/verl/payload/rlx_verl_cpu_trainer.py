@@ -35,10 +35,10 @@ def _followed() -> str:
     """Return the metric that sigma follows in this run; "" where it follows none."""
     if importlib.util.find_spec("rlx_aqn_settings") is None:
         return ""
-    from rlx_aqn_settings import NoiseSettings, settings_file
+    from rlx_aqn_settings import InjectionSettings, settings_file
 
     file = settings_file()
-    rule = NoiseSettings.read(file).adaptive if file is not None else None
+    rule = InjectionSettings.read(file).adaptive if file is not None else None
     return _MEASUREMENTS[rule["target"]] if rule is not None else ""
 
 

@@ -14,11 +14,11 @@ import sys
 from pathlib import Path
 
 from rlx_aqn_hook import Patch, PatchingFinder
-from rlx_aqn_settings import NoiseSettings, settings_file
+from rlx_aqn_settings import InjectionSettings, settings_file
 from rlx_verl_hook_points import check_points
 
 
-def install(verl: Path, settings: NoiseSettings) -> None:
+def install(verl: Path, settings: InjectionSettings) -> None:
     """Check the verl whose package folder is `verl`, and arrange for its classes to be changed. Raises ValueError.
 
     An arm without noise trains as it is meant to where nothing can be hooked: it only goes unwatched.
@@ -51,4 +51,4 @@ def _patches() -> dict[str, Patch]:
 
 
 if "verl" in sys.modules and (file := settings_file()) is not None:
-    install(Path(sys.modules["verl"].__path__[0]), NoiseSettings.read(file))
+    install(Path(sys.modules["verl"].__path__[0]), InjectionSettings.read(file))

@@ -17,7 +17,7 @@ from typing import Any
 import verl
 from rlx_aqn_events import Process, events_file, writer
 from rlx_aqn_probe import NoiseProbe, fixed_rows
-from rlx_aqn_settings import NoiseSettings
+from rlx_aqn_settings import InjectionSettings
 
 _SERVER = Path(verl.__path__[0], "workers", "rollout", "vllm_rollout", "vllm_async_server.py")
 # What scores a prompt: 0.7.1 hands on none of that.
@@ -27,7 +27,7 @@ _SCORES = "extract_prompt_logprobs"
 class ReplicaProbes:
     """A probe for each of the replicas that a manager syncs. Neither look raises."""
 
-    def __init__(self, replicas: Sequence[Any], settings: NoiseSettings) -> None:
+    def __init__(self, replicas: Sequence[Any], settings: InjectionSettings) -> None:
         self._settings = settings
         self._probes = (
             [_probe(replica) for replica in replicas] if _SCORES in _SERVER.read_text(encoding="utf-8") else []

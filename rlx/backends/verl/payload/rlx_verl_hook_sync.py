@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 from rlx_aqn import Injector
-from rlx_aqn_settings import NoiseSettings, refusal, settings_file
+from rlx_aqn_settings import InjectionSettings, refusal, settings_file
 
 ROLLOUT, VALIDATION = "rollout", "validation"
 # One sync of LoRA may call a worker twice: the base, then the adapters.
@@ -153,7 +153,7 @@ def _probes(manager: Any) -> Any:
     if not hasattr(manager, "_rlx_probes"):
         file = settings_file()
         assert file is not None  # the hooks are there only where it is
-        manager._rlx_probes = ReplicaProbes(manager.replicas, NoiseSettings.read(file))
+        manager._rlx_probes = ReplicaProbes(manager.replicas, InjectionSettings.read(file))
     return manager._rlx_probes
 
 

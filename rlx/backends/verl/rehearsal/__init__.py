@@ -81,7 +81,7 @@ class _Maker:
     resolved: ResolvedRecipe
     places: Places
     model: TinyModel
-    whole: BatchSizes
+    whole: RehearsalBatch
     secrets: tuple[str, ...]
     engine: RehearsalEngine
 
@@ -96,11 +96,11 @@ class _Maker:
             complaint = complaint or f"{errors[0].id} {errors[0].message}"
         raise UsageError(f"no smaller batch keeps the rules: {complaint}", "rlx validate tells about the recipe itself")
 
-    def _rows(self, batch: BatchSizes) -> Mapping[str, Rows]:
+    def _rows(self, batch: RehearsalBatch) -> Mapping[str, Rows]:
         counts = {"train": STEPS * batch.batch, "val": VAL_ROWS}
         return {role: rows_of(self.resolved.recipe.data, role, count, SCHEMA) for role, count in counts.items()}
 
-    def _twin(self, factor: int, batch: BatchSizes, rows: Mapping[str, Rows]) -> Rehearsal:
+    def _twin(self, factor: int, batch: RehearsalBatch, rows: Mapping[str, Rows]) -> Rehearsal:
         reward = reward_of(self.resolved.recipe, rows["train"].is_own)
         changes = tuple(self._changes(factor, batch, rows))
         document = _applied(self.resolved.document, changes)
@@ -120,7 +120,7 @@ class _Maker:
             engine=self.engine,
         )
 
-    def _changes(self, factor: int, batch: BatchSizes, rows: Mapping[str, Rows]) -> Iterator[Change]:
+    def _changes(self, factor: int, batch: RehearsalBatch, rows: Mapping[str, Rows]) -> Iterator[Change]:
         recipe = self.resolved.recipe
         prompt = max(one.prompt_tokens(recipe.data.prompt_key) for one in rows.values())
         yield from _backend(recipe, self.engine)
@@ -177,7 +177,7 @@ def _model(recipe: Recipe, places: Places, shown: str) -> Iterator[Change]:
 
 
 def _data(
-    recipe: Recipe, places: Places, batch: BatchSizes, prompt_tokens: int, sources: tuple[str, str]
+    recipe: Recipe, places: Places, batch: RehearsalBatch, prompt_tokens: int, sources: tuple[str, str]
 ) -> Iterator[Change]:
     was = recipe.data
     yield Change("data.train", was.train, places.train, sources[0])
@@ -189,7 +189,7 @@ def _data(
     yield Change("data.max_response_tokens", was.max_response_tokens, tokens, "a random model has nothing to say")
 
 
-def _batches(recipe: Recipe, whole: BatchSizes, batch: BatchSizes, factor: int) -> Iterator[Change]:
+def _batches(recipe: Recipe, whole: RehearsalBatch, batch: RehearsalBatch, factor: int) -> Iterator[Change]:
     divided = f"divided by {factor}"
     pieces = "as many passes over a device's samples as before, as far as they divide"
     yield Change("train.batch_size", whole.batch, batch.batch, divided)
@@ -212,7 +212,7 @@ def _rollout(recipe: Recipe, engine: RehearsalEngine, devices: int) -> Iterator[
     yield Change("rollout.ep", was.ep, 1, "the CPU rollout splits nothing")
 
 
-def _layout(recipe: Recipe, batch: BatchSizes) -> Iterator[Change]:
+def _layout(recipe: Recipe, batch: RehearsalBatch) -> Iterator[Change]:
     was = recipe.layout
     yield Change("layout.device", was.device, "cpu", "this machine")
     yield Change("layout.nodes", was.nodes, 1, "this machine")
@@ -270,7 +270,7 @@ def _untold_of_rollout(recipe: Recipe, engine: RehearsalEngine) -> Iterator[NotC
 
 
 @dataclass(frozen=True, slots=True)
-class BatchSizes:
+class RehearsalBatch:
     """`batch` and `mini` in prompts, `micro` and `log_prob` in samples a device and pass, `n` samples a prompt."""
 
     batch: int
@@ -281,7 +281,7 @@ class BatchSizes:
     devices: int
 
 
-def batch_of(facts: VerlFacts) -> BatchSizes:
+def batch_of(facts: VerlFacts) -> RehearsalBatch:
     """Read the batch that the back-end really gets. Raises UsageError for one that cannot be counted."""
     numbers = [facts.count(key) for key in (BATCH, MINI, SAMPLES)]
     if None in numbers:
@@ -291,10 +291,10 @@ def batch_of(facts: VerlFacts) -> BatchSizes:
         mini = facts.recipe.train.mini_batch_size  # A fork that counts samples here.
     micro = facts.count(MICRO) or facts.recipe.train.micro_batch_size
     log_prob = facts.count(LOG_MICRO) or facts.recipe.rollout.log_prob_micro_batch_size
-    return BatchSizes(batch, mini, micro, log_prob, n, facts.data_parallel or facts.devices or 1)
+    return RehearsalBatch(batch, mini, micro, log_prob, n, facts.data_parallel or facts.devices or 1)
 
 
-def scaled(whole: BatchSizes) -> Iterator[tuple[int, BatchSizes]]:
+def scaled(whole: RehearsalBatch) -> Iterator[tuple[int, RehearsalBatch]]:
     """Factor and batch, the smallest batch first; those on two devices before those on one.
 
     As many updates a step as before: a factor divides the batch and the mini batch. An update keeps two prompts where
@@ -306,7 +306,7 @@ def scaled(whole: BatchSizes) -> Iterator[tuple[int, BatchSizes]]:
             yield factor, _divided(whole, factor, devices)
 
 
-def _divided(whole: BatchSizes, factor: int, devices: int) -> BatchSizes:
+def _divided(whole: RehearsalBatch, factor: int, devices: int) -> RehearsalBatch:
     batch, mini = whole.batch // factor, whole.mini // factor
 
     def pieces(size: int, prompts: int, scaled_prompts: int) -> int:
@@ -316,7 +316,7 @@ def _divided(whole: BatchSizes, factor: int, devices: int) -> BatchSizes:
         return max(part for part in divisors(max(1, now)) if part <= wanted)
 
     micro = pieces(whole.micro, whole.mini, mini)
-    return BatchSizes(batch, mini, micro, pieces(whole.log_prob, whole.batch, batch), whole.n, devices)
+    return RehearsalBatch(batch, mini, micro, pieces(whole.log_prob, whole.batch, batch), whole.n, devices)
 
 
 def engine_for(resolved: ResolvedRecipe, wanted: str | None) -> RehearsalEngine:
