@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.compare.error_rates import ALPHA, Z_POWER, Z_TWO_SIDED, holm
-from rlx.compare.student import TTest
+from rlx.compare.statistic import ALPHA, Z_POWER, Z_TWO_SIDED, TTest, holm
 
 HEAD = "| what | false alarms | coverage | coverage of a true difference | found |\n|---|---:|---:|---:|---:|"
 _FALSE_ALARMS = (0.04, 0.06)

@@ -32,7 +32,7 @@ from benchmarks.simulated import both_answers, item_differences, right_answers, 
 from rlx.compare.paired import mcnemar_p, tango_interval
 from rlx.compare.proportions import two_proportions
 from rlx.compare.seed_test import mean_test
-from rlx.compare.student import detectable_difference, t_test
+from rlx.compare.statistic import detectable_difference, t_test
 
 ITEMS = (100, 200, 1319)
 ACCURACIES = (0.05, 0.5, 0.7, 0.97)

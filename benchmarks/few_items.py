@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlx.compare.error_rates import ALPHA
 from rlx.compare.proportions import EXACT_UP_TO, two_proportions
+from rlx.compare.statistic import ALPHA
 
 HEAD = "| items | most false alarms | at 1 % | least coverage | mean coverage |\n|---|---:|---:|---:|---:|"
 ITEMS = (3, 5, 10, 20, EXACT_UP_TO, EXACT_UP_TO + 1, 100)

@@ -62,7 +62,7 @@ CALLS = {
     "unverified": "invalid",
 }  # fmt: skip
 EQUIVALENT = {
-    "rlx/compare/align.py: abs(value) < _BEYOND -> abs(value) <= _BEYOND": (
+    "rlx/compare/alignment.py: abs(value) < _BEYOND -> abs(value) <= _BEYOND": (
         "the border is beyond every scale, and no value lies on it"
     ),
     "rlx/compare/comparison_values.py: min(known) -> max(known)": (

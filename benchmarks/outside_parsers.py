@@ -148,7 +148,7 @@ def _plan_seeds() -> list[bytes]:
 
 
 def _plan(data: bytes, folder: Path) -> None:
-    from rlx.api.saved_plans import read_plans, recipe_of
+    from rlx.api.launching import read_plans, recipe_of
     from rlx.runs import check_plan
 
     (folder / "plan.json").write_bytes(data)
@@ -377,7 +377,7 @@ def _config(data: bytes, folder: Path) -> None:
 
 def _data_facts(data: bytes, folder: Path) -> None:
     """What a host says of data files goes through the same call as the answer of a real one."""
-    from rlx.api.data_check import judge_answer
+    from rlx.api.data import judge_answer
     from rlx.hosts.sent_python import answer_of
 
     judge_answer(_tiny_recipe(), answer_of(data, b"", 0, "far"), "far")
@@ -592,7 +592,7 @@ PARSERS = {
         ),
         Parser(
             "launches",
-            ("rlx/shell_reader/", "rlx/api/recipe_from.py", "rlx/api/recipe_source.py", "rlx/api/users_launch.py"),
+            ("rlx/shell_reader/", "rlx/api/recipe_from.py", "rlx/api/found_launch.py", "rlx/api/found_launch.py"),
             lambda: _files(*_LAUNCHES),
             _launch,
         ),
@@ -611,7 +611,7 @@ PARSERS = {
             drawn=lambda rng: _odd_recipes()(rng),
         ),
         Parser("files of hosts", (*_YAML, "rlx/hosts/inventory/host_"), lambda: _files(*_INVENTORIES), _hosts),
-        Parser("plans", ("rlx/api/saved_plans.py", _JSON), _plan_seeds, _plan),
+        Parser("plans", ("rlx/api/launching.py", _JSON), _plan_seeds, _plan),
         Parser("manifests", ("rlx/runs/manifest.py", _JSON), lambda: _files(*_MANIFESTS), _manifest, ()),
         Parser(
             "model configs",
@@ -635,7 +635,7 @@ PARSERS = {
         ),
         Parser(
             "facts of data files",
-            ("rlx/planning/data_files.py", "rlx/api/data_check.py"),
+            ("rlx/planning/data_files.py", "rlx/api/data.py"),
             lambda: [json.dumps(facts).encode() for facts in (*_FACTS, _PACKAGES)],
             _data_facts,
         ),

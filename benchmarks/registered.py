@@ -10,17 +10,22 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rlx.compare.design_power import power, smallest_effect, smallest_margin, textbook_power
-from rlx.compare.error_rates import ALPHA
-from rlx.compare.registered_design import Claim, Correction, Design
-from rlx.compare.registered_tests import (
+from rlx.compare.registered_design import (
+    Claim,
+    Design,
+    MultiplicityCorrection,
     claim_statistic,
     contrasts_of,
     corrected,
     dunnett_limit,
+    power,
+    smallest_effect,
+    smallest_margin,
     tested,
+    textbook_power,
 )
 from rlx.compare.seed_test import mean_test
+from rlx.compare.statistic import ALPHA
 
 DESIGN_HEAD = "| what | false alarms | coverage | found | said | textbook |\n|---|---:|---:|---:|---:|---:|"
 CHOICE_HEAD = "| way of choosing | looked at each | registered |\n|---|---:|---:|"
@@ -118,11 +123,11 @@ def _one(rng: Generator, replications: int, claim: Claim) -> Iterator[DesignLine
 
 
 def _several(rng: Generator, replications: int, claim: Claim) -> Iterator[DesignLine]:
-    for several, runs, ratio in product(Correction, SEEDS, RATIOS):
+    for several, runs, ratio in product(MultiplicityCorrection, SEEDS, RATIOS):
         design = _design(claim, ratio, several=several)
         for place, sds in _spreads(ratio).items():
             what = f"{several.value.capitalize()}, {runs} seeds{place}"
-            known = several is Correction.DUNNETT and ratio > 1
+            known = several is MultiplicityCorrection.DUNNETT and ratio > 1
             yield design_line(rng, replications, what, design, runs, sds, known=known)
 
 
@@ -145,7 +150,13 @@ def _in_blocks(rng: Generator, replications: int) -> Iterator[DesignLine]:
         yield design_line(rng, replications, what, _design(Claim.SUPERIORITY, 1, blocked=True), runs, (1.0,) * 4)
 
 
-def _design(claim: Claim, ratio: float, several: Correction = Correction.DUNNETT, *, blocked: bool = False) -> Design:
+def _design(
+    claim: Claim,
+    ratio: float,
+    several: MultiplicityCorrection = MultiplicityCorrection.DUNNETT,
+    *,
+    blocked: bool = False,
+) -> Design:
     margin = None if claim is Claim.SUPERIORITY else _FAR * float(np.sqrt((1 + ratio**2) / 2))
     return Design(claim, margin, several, blocked)
 

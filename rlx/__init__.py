@@ -21,39 +21,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from rlx.api.bundle_judging import judge_bundle
-    from rlx.api.bundling import bundle
+    from rlx.api.bundles import bundle
     from rlx.api.comparing import compare
-    from rlx.api.containers import start_container
-    from rlx.api.diagnosing import diagnose
+    from rlx.api.diagnosing import diagnose, explain
     from rlx.api.experiments import experiments
-    from rlx.api.explaining import explain
-    from rlx.api.exporting import export
+    from rlx.api.hosts import start_container
     from rlx.api.launching import launch
-    from rlx.api.layouts import layouts
-    from rlx.api.metrics import metrics
-    from rlx.api.migration import migrate
-    from rlx.api.noise import noise_schedule
-    from rlx.api.norm_weights import norm_weights
+    from rlx.api.logs import logs
+    from rlx.api.metrics import export, metrics
+    from rlx.api.noise import noise_schedule, norm_weights
     from rlx.api.planning import plan
     from rlx.api.power import power
     from rlx.api.pruning import prune
-    from rlx.api.pulling import pull
     from rlx.api.queues import queue
-    from rlx.api.reading import judge, read_log
     from rlx.api.recipe_from import recipe_from
+    from rlx.api.recipes import layouts, migrate, validate
     from rlx.api.rehearsing import rehearse
-    from rlx.api.removing import remove, restore
     from rlx.api.reporting import report
     from rlx.api.retrying import retry
-    from rlx.api.run_logs import logs
+    from rlx.api.runs import find_runs, judge, pull, read_log, remove, restore, stop
     from rlx.api.scripts import plan_script
-    from rlx.api.selection import find_runs
     from rlx.api.status import status
-    from rlx.api.stopping import stop
     from rlx.api.sweeping import plan_sweep
-    from rlx.api.taking_in import adopt, import_logs
-    from rlx.api.validating import validate
+    from rlx.api.tracking import adopt, import_logs
+    from rlx.api.verifying import judge_bundle
     from rlx.api.waiting import wait
     from rlx.api.waiving import unwaive, waive
     from rlx.errors import ExitCode, NoSuchRun, RlxError, UsageError
@@ -114,44 +105,44 @@ _HOMES = {
     "NoSuchRun": "rlx.errors",
     "RlxError": "rlx.errors",
     "UsageError": "rlx.errors",
-    "adopt": "rlx.api.taking_in",
-    "bundle": "rlx.api.bundling",
+    "adopt": "rlx.api.tracking",
+    "bundle": "rlx.api.bundles",
     "compare": "rlx.api.comparing",
     "diagnose": "rlx.api.diagnosing",
     "experiments": "rlx.api.experiments",
-    "explain": "rlx.api.explaining",
-    "export": "rlx.api.exporting",
-    "find_runs": "rlx.api.selection",
-    "import_logs": "rlx.api.taking_in",
-    "judge": "rlx.api.reading",
-    "judge_bundle": "rlx.api.bundle_judging",
+    "explain": "rlx.api.diagnosing",
+    "export": "rlx.api.metrics",
+    "find_runs": "rlx.api.runs",
+    "import_logs": "rlx.api.tracking",
+    "judge": "rlx.api.runs",
+    "judge_bundle": "rlx.api.verifying",
     "launch": "rlx.api.launching",
-    "layouts": "rlx.api.layouts",
+    "layouts": "rlx.api.recipes",
     "load_recipe": "rlx.recipe",
-    "logs": "rlx.api.run_logs",
+    "logs": "rlx.api.logs",
     "metrics": "rlx.api.metrics",
-    "migrate": "rlx.api.migration",
+    "migrate": "rlx.api.recipes",
     "noise_schedule": "rlx.api.noise",
-    "norm_weights": "rlx.api.norm_weights",
+    "norm_weights": "rlx.api.noise",
     "plan": "rlx.api.planning",
     "plan_script": "rlx.api.scripts",
     "plan_sweep": "rlx.api.sweeping",
     "power": "rlx.api.power",
     "prune": "rlx.api.pruning",
-    "pull": "rlx.api.pulling",
+    "pull": "rlx.api.runs",
     "queue": "rlx.api.queues",
-    "read_log": "rlx.api.reading",
+    "read_log": "rlx.api.runs",
     "recipe_from": "rlx.api.recipe_from",
     "rehearse": "rlx.api.rehearsing",
-    "remove": "rlx.api.removing",
+    "remove": "rlx.api.runs",
     "report": "rlx.api.reporting",
-    "restore": "rlx.api.removing",
+    "restore": "rlx.api.runs",
     "retry": "rlx.api.retrying",
-    "start_container": "rlx.api.containers",
+    "start_container": "rlx.api.hosts",
     "status": "rlx.api.status",
-    "stop": "rlx.api.stopping",
+    "stop": "rlx.api.runs",
     "unwaive": "rlx.api.waiving",
-    "validate": "rlx.api.validating",
+    "validate": "rlx.api.recipes",
     "wait": "rlx.api.waiting",
     "waive": "rlx.api.waiving",
 }

@@ -113,7 +113,7 @@ def _section(name: str, section: dict[str, Any], words: dict[str, str]) -> Itera
 
 def findings(language: str) -> Iterator[str]:
     """Every finding, with why it matters, how it is mended, and where the fact comes from."""
-    from rlx.api.explaining import explain_all
+    from rlx.api.diagnosing import explain_all
 
     words = WORDS[language]
     yield f"# {words['findings']}\n\n{words['about_findings']}\n"

@@ -1,4 +1,4 @@
-"""Find what a half-typed word may become, within the time of a key: read from here, nothing asked and nothing run.
+"""Complete a word on the command line: only local files are read, no host is queried.
 
 A shell waits for each answer, so this reads the index without the modules around it, never changes anything, and has
 no words for what cannot be read.
@@ -21,13 +21,13 @@ _WORD = re.compile(r"[\w.@:+-]+")
 
 
 def _completer(words: Callable[[str], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Keep the words that go on as typed; where anything cannot be read there are none."""
+    """Keep the words that begin as typed; return none where anything cannot be read."""
 
     @wraps(words)
     def complete(incomplete: str) -> list[str]:
         try:
             found = [word for word in words(incomplete) if word.startswith(incomplete) and _WORD.fullmatch(word)]
-        except Exception:  # noqa: BLE001 - a traceback in the middle of a command line that is being typed helps nobody
+        except Exception:  # noqa: BLE001 - a traceback must not appear in a command line that is being typed
             return []
         return list(dict.fromkeys(found))
 
@@ -88,7 +88,7 @@ def tag_words(incomplete: str) -> Iterable[str]:
 @_completer
 def experiment_names(incomplete: str) -> Iterable[str]:
     """Recipes whose experiments were registered from here."""
-    from rlx.api.home import rlx_home
+    from rlx.api.runs import rlx_home
 
     texts = (path.read_text(encoding="utf-8") for path in (rlx_home() / "experiments").glob("*.json"))
     yield from (json.loads(text)["name"] for text in texts)
@@ -106,12 +106,9 @@ def recipe_names(incomplete: str) -> list[str]:
     except (OSError, RuntimeError):
         return []
     prefix = incomplete[: len(incomplete) - len(begun)]
-    files = [f"{prefix}{path.name}{'/' if path.is_dir() else ''}" for path in paths if _may_be_recipe(path)]
+    fitting = [path for path in paths if path.suffix in (".yaml", ".yml") or path.is_dir()]
+    files = [f"{prefix}{path.name}{'/' if path.is_dir() else ''}" for path in fitting]
     return [*sorted(bundled), *files]
-
-
-def _may_be_recipe(path: Path) -> bool:
-    return path.suffix in (".yaml", ".yml") or path.is_dir()
 
 
 def _runs() -> list[tuple[Any, ...]]:
@@ -123,7 +120,7 @@ def _runs() -> list[tuple[Any, ...]]:
 
 def _rows(name: str, query: str) -> list[tuple[Any, ...]]:
     """Ask a file of this user straight, without making it: its own module costs half a second."""
-    from rlx.api.home import rlx_home
+    from rlx.api.runs import rlx_home
 
     path = rlx_home() / name
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0.05)) as file:

@@ -1,4 +1,4 @@
-"""Lay out runs that show what verdicts are for: a recorded pair, and edits of it that are no experiment any more.
+"""Load demo runs that show what verdicts are for: a recorded pair, and edited copies that are no longer valid.
 
 The pair was trained by stock verl on a CPU and travels with rlx. Each edit is what one mishap leaves in a run
 directory. Nothing is trained here, and nothing of the user's own runs is touched.
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.api.telling import unheard
+from rlx.api.runs import unheard
 from rlx.errors import RlxError, UsageError
 from rlx.model.run_dir import (
     ATTEMPTS_DIR,
@@ -33,7 +33,7 @@ from rlx.model.run_dir import (
 
 if TYPE_CHECKING:
     from rlx.api.judged_comparison import Compared
-    from rlx.api.telling import Tell
+    from rlx.api.runs import Tell
     from rlx.runs.status.snapshots import Snapshot
 
 CONTROL, TREATMENT = "baseline", "aqn"
@@ -45,8 +45,8 @@ _PLACES = {"RLX_HOME": "home", "RLX_ROOT": "root", "RLX_LEASES": "leases"}
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """One pair of runs. `told`: what its owner would have said; `happened`: what the edit did to the recorded pair."""
+class DemoPair:
+    """One pair of runs. `told`: the claim of its owner; `happened`: the edit of the recorded pair."""
 
     name: str
     told: str
@@ -55,10 +55,10 @@ class Scene:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """A scene as rlx sees it, and the page about it."""
+class DemoResult:
+    """A demo pair with its rows, its comparison and its report."""
 
-    scene: Scene
+    scene: DemoPair
     rows: Sequence[Snapshot]
     compared: Compared
     page: Path
@@ -69,7 +69,7 @@ def _nothing(control: Path, treatment: Path) -> None:
 
 
 def _take_the_noise_away(control: Path, treatment: Path) -> None:
-    """Let the noisy arm have what a run leaves whose payload was never loaded: the control's values and answers."""
+    """Give the noisy arm the values and answers of the control, as in a run without payload."""
     attempt, other = treatment / _ATTEMPT, control / _ATTEMPT
     for name in (LOG_FILE, METRICS_FILE):
         own_times = {match[1]: _times(line) for line in _lines(attempt / name) if (match := _STEP.search(line))}
@@ -99,7 +99,7 @@ def _times(line: str) -> dict[str, str]:
 
 
 def _cut_short(control: Path, treatment: Path) -> None:
-    """End the noisy arm in the middle, as when the memory of its host ran out."""
+    """End the noisy arm in the middle, as when its host ran out of memory."""
     attempt = treatment / _ATTEMPT
     _keep_until(attempt / LOG_FILE, lambda line: f"step:{_CUT_AT + 1} " in line)
     _keep_until(attempt / METRICS_FILE, lambda line: json.loads(line)["step"] > _CUT_AT)
@@ -120,26 +120,26 @@ def _keep_until(path: Path, is_over: Callable[[str], bool]) -> None:
 
 
 def _evaluate_otherwise(control: Path, treatment: Path) -> None:
-    """Let the noisy arm have been validated by sampling, where the control was validated greedily."""
+    """Validate the noisy arm by sampling, and the control greedily."""
     with _manifest(treatment) as manifest:
         manifest["plan"]["recipe"]["eval"]["temperature"] = 1.0
 
 
 SCENES = (
-    Scene("honest", "AQN changes nothing here", "nothing: both arms as they were recorded", _nothing),
-    Scene(
+    DemoPair("honest", "AQN changes nothing here", "nothing: both arms as they were recorded", _nothing),
+    DemoPair(
         "no-noise",
         "AQN costs nothing: 0.97 in both arms",
         "in the arm named aqn no noise was ever added: its hook was not loaded",
         _take_the_noise_away,
     ),
-    Scene(
+    DemoPair(
         "cut-short",
         "AQN hurts: 0.67 against 0.97",
         f"the arm named aqn ended at step {_CUT_AT} of 20, out of memory",
         _cut_short,
     ),
-    Scene(
+    DemoPair(
         "other-evaluation",
         "AQN is a point behind",
         "aqn was validated by sampling at temperature 1, the control greedily",
@@ -148,8 +148,8 @@ SCENES = (
 )
 
 
-def demo(folder: Path, tell: Tell = unheard) -> Iterator[Shown]:
-    """Lay the scenes out below `folder`, and look at one after the other as `status`, `compare` and `report` do.
+def demo(folder: Path, tell: Tell = unheard) -> Iterator[DemoResult]:
+    """Load the demo pairs into `folder`, and show each as `status`, `compare` and `report` do.
 
     Raises UsageError for a folder that holds anything else than an earlier demo, RlxError where it cannot be written.
     """
@@ -164,11 +164,11 @@ def demo(folder: Path, tell: Tell = unheard) -> Iterator[Shown]:
             ids = [_run_id(scene, recorded) for recorded in _recorded()]
             arms = sorted(ids, key=lambda run_id: f"-{CONTROL}-" not in run_id)
             compared = compare(*arms, tell=tell)
-            yield Shown(scene, status(arms), compared, report(folder / f"{scene.name}.html", *arms))
+            yield DemoResult(scene, status(arms), compared, report(folder / f"{scene.name}.html", *arms))
 
 
 def variables(folder: Path) -> dict[str, str]:
-    """What rlx needs in its environment to see these runs, and none of the user's own."""
+    """Return the environment variables that make rlx use these runs instead of the user's own."""
     return {name: str(folder.absolute() / place) for name, place in _PLACES.items()}
 
 
@@ -205,11 +205,11 @@ def _arm(recorded: Path) -> str:
     return TREATMENT if f"-{TREATMENT}-" in recorded.name else CONTROL
 
 
-def _run_id(scene: Scene, recorded: Path) -> str:
+def _run_id(scene: DemoPair, recorded: Path) -> str:
     return f"{scene.name}{recorded.name.removeprefix('tiny-cpu')}"
 
 
-def _place(scene: Scene, recorded: Path, folder: Path) -> Path:
+def _place(scene: DemoPair, recorded: Path, folder: Path) -> Path:
     """Copy a run as rlx leaves runs that have ended, under the name of the scene."""
     run = folder / "root/runs" / _run_id(scene, recorded)
     shutil.copytree(recorded, run)
@@ -227,7 +227,7 @@ def _place(scene: Scene, recorded: Path, folder: Path) -> Path:
 
 @contextmanager
 def _manifest(run: Path) -> Iterator[dict[str, Any]]:
-    """The manifest, to be edited; written where the block ends."""
+    """Yield the manifest for editing; write it at the end of the block."""
     path = run / MANIFEST_FILE
     manifest = json.loads(path.read_text(encoding="utf-8"))
     yield manifest
@@ -236,7 +236,7 @@ def _manifest(run: Path) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _home(folder: Path) -> Iterator[None]:
-    """Work in the demo's own home, so that none of it ever stands among the user's runs."""
+    """Use the demo's own home, so that its runs are never listed among the user's runs."""
     wanted = variables(folder)
     before = {name: os.environ.get(name) for name in wanted}
     os.environ |= wanted

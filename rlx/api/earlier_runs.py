@@ -1,174 +1,154 @@
-"""Find earlier runs that say how far the seeds of one arm spread: same model, data, reward and evaluation."""
+"""Estimate planned runs from earlier ones: the power of their experiment, and their device memory.
+
+Only files on this machine are read; no host is queried.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rlx.errors import RlxError
+from rlx.api.planning import EarlierMemory
 
 if TYPE_CHECKING:
-    from rlx.api.telling import Tell
-    from rlx.evidence import JudgedRun
-    from rlx.model import Registration
+    from pathlib import Path
+
+    from rlx.api.planning import Plans
+    from rlx.api.power import EarlierArm, PowerQuestion, RecipePower
+    from rlx.evidence import Evidence
+    from rlx.model import LaunchPlan, Registration
     from rlx.runs import Index, RunRef
 
-_SAME = ("model", "data", "reward", "eval")
-# How often a run was validated on the way moves nothing in the last value.
-_FREE = frozenset({"every", "before_train"})
-_MOST_ARMS = 12
+# Of the newest runs, so that looking at a plan takes no longer the more runs there are.
+_LOOKED_AT, _SHOWN = 200, 12
+# What memory depends on, by section of a recipe; None: all of it.
+_PARTS: Mapping[str, tuple[str, ...] | None] = {
+    "backend": ("kind", "version", "engine"),
+    "model": None,
+    "layout": None,
+    "overrides": None,
+    "data": ("max_prompt_tokens", "max_response_tokens"),
+    "algorithm": ("kind", "kl"),
+    "train": ("batch_size", "mini_batch_size", "micro_batch_size"),
+    "rollout": ("engine", "n", "tp", "ep", "memory_fraction", "enforce_eager", "log_prob_micro_batch_size"),
+}
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierArm:
-    """Two or more finished seeds of one arm. `values` of `metric` at `step`, the last that all have, in points.
-
-    `in_points`: they are shares, so that a point is a hundredth; else values stand as they are. `hours`: device hours
-    of one run by its own step times, None where it did not log them.
-    """
-
-    name: str
-    arm: str
-    run_ids: tuple[str, ...]
-    metric: str
-    step: int
-    values: tuple[float, ...]
-    in_points: bool
-    hours: float | None
+def with_power(plans: Plans) -> Plans:
+    """Add what the experiment of the plans can see; plans without one stay as they are."""
+    first = next((plan for plan in plans.plans if plan.registration), None)
+    if first is None or first.registration is None:
+        return plans
+    return replace(plans, power=_power(first, first.registration))
 
 
-def earlier_arms(
-    index: Index, document: Mapping[str, Any], tell: Tell, asked: Registration | None = None, *, asks: bool = True
-) -> tuple[EarlierArm, ...]:
-    """The arms in the index that are comparable to a recipe, the newest first; at most 12.
+def _power(plan: LaunchPlan, asked: Registration) -> RecipePower:
+    """By the spread of earlier runs, else by one that is assumed: as far as chance moves a run of so many items."""
+    from rlx.api.power import Spread, computed_power, earlier_arms, items_power, of_one_metric, spread_of
+    from rlx.api.runs import open_index, unheard
 
-    Runs that are no result do not count. The values are those that `asked` registers; without it those of the first
-    validation metric of each arm's logs, at the last step. Files that are on this machine decide which runs are
-    comparable; only hosts of those are asked, and none unless it `asks`: then what is not here does not count. What
-    cannot be read is told and left out.
-    """
-    groups = _groups(index, index.runs() if asks else index.known_runs(), document)
-    return tuple(islice(_readable(index, groups, tell, asked, asks), _MOST_ARMS))
-
-
-def _readable(
-    index: Index, groups: Iterable[Sequence[RunRef]], tell: Tell, asked: Registration | None, asks: bool
-) -> Iterator[EarlierArm]:
-    for refs in groups:
-        try:
-            arm = _arm(index, refs, asked, asks=asks)
-        except RlxError as error:
-            tell(f"left out: {error.message}")
-        else:
-            yield from () if arm is None else (arm,)
+    arms = of_one_metric(earlier_arms(open_index(), plan.recipe, unheard, asked, asks=False))
+    question = _question(asked, _items(plan.recipe), arms)
+    spread = spread_of(arms)
+    if spread is None and question.items:
+        spread = Spread(items_power(question.items, arms).scatter)
+    return computed_power(question, spread, arms)
 
 
-def _groups(index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]) -> list[Sequence[RunRef]]:
-    """Runs that differ in nothing but their seed, two or more of them, the newest of each seed."""
-    import json
+def _question(asked: Registration, items: int | None, arms: Sequence[EarlierArm]) -> PowerQuestion:
+    from rlx.api.power import PowerQuestion
+    from rlx.compare.registered_design import registered_design
 
-    wanted = _compared(like)
-    groups: dict[str, dict[int, RunRef]] = {}
-    for ref, document in runs_of_model(index, refs, like):
-        if _compared(document) == wanted:
-            key = json.dumps([ref.arm, {**document, "seed": None, "waive": None}], sort_keys=True)
-            groups.setdefault(key, {}).setdefault(ref.seed, ref)
-    return [[*seeds.values()] for seeds in groups.values() if len(seeds) > 1]
+    design = registered_design(asked, is_share=all(arm.in_points for arm in arms))
+    treatments = max(1, len(asked.arms) - 1)
+    effect = None if asked.margin is not None else _largest_rise(arms)
+    return PowerQuestion(asked.name, design, treatments, (len(asked.seeds),), items, effect)
 
 
-def runs_of_model(
-    index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]
-) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
-    """Each run of that model whose recipe is known here, with that recipe as this rlx would write it."""
-    from rlx.runs import read_manifest
-    from rlx.runs.copies.mirror import kept
-
-    copies = kept(index, refs)
-    for ref in refs:
-        manifest = read_manifest(copies[ref.run_id].run_dir)
-        if manifest is None or not manifest.plan.has_recipe or _model(manifest.plan.recipe) != _model(like):
-            continue
-        if (document := _as_of_now(manifest.plan.recipe)) is not None:
-            yield ref, document
-
-
-def _as_of_now(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The recipe with today's defaults; None for another version's, of which nobody knows whether it is comparable."""
-    import json
-
-    from pydantic import ValidationError
-
-    from rlx.recipe.schema import Recipe
-
-    try:
-        return Recipe.model_validate_json(json.dumps(document)).model_dump(mode="json")
-    except ValidationError:
-        return None
-
-
-def _model(document: Mapping[str, Any]) -> object:
-    model = document.get("model")
-    return model.get("path") if isinstance(model, Mapping) else None
-
-
-def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a recipe that must be the same. A reward function counts by the name of its file: its folder is that
-    of whoever launched it."""
-    from pathlib import PurePath
-
-    own = {key: document.get(key) for key in _SAME}
-    reward = own["reward"]
-    if isinstance(reward, Mapping) and "path" in reward:
-        own["reward"] = {**reward, "path": PurePath(reward["path"]).name}
-    return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
-
-
-def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, asks: bool) -> EarlierArm | None:
-    """The values of these runs; None where fewer than two are a finished result with such a value."""
-    from rlx.compare.item_counts import is_share
-    from rlx.compare.metric import choose_metric
-    from rlx.runs.judging.judge_runs import judge_cached, judge_runs
-
-    judged = judge_runs(index, refs) if asks else judge_cached(index, refs)
-    runs = [run for run in judged if run.state.is_terminal and run.verdict.is_result(ended=True)]
-    if len(runs) < 2:
-        return None
-    metric = asked.metric if asked else choose_metric(runs, None)
-    step, found = _registered_values(runs, asked) if asked else _last_values(runs, metric)
-    if len(found) < 2:
-        return None
-    share = is_share(metric, [*found.values()])
-    values = tuple(100 * value if share else value for value in found.values())
-    return EarlierArm(refs[0].name, refs[0].arm, tuple(found), metric, step, values, share, _hours(runs))
-
-
-def _registered_values(runs: Sequence[JudgedRun], asked: Registration) -> tuple[int, dict[str, float]]:
-    """The last step of the values that were asked for, and those by run, as far as runs have them."""
-    from rlx.compare import primary_values
-
-    values = primary_values(runs, asked)
-    found = {run.run_id: each for run, each in zip(runs, values, strict=True) if each.value is not None}
-    step = max((step for each in found.values() for step in each.steps), default=0)
-    return step, {run_id: each.value for run_id, each in found.items() if each.value is not None}
-
-
-def _last_values(runs: Sequence[JudgedRun], metric: str) -> tuple[int, dict[str, float]]:
-    """The last step that all runs have in common, and their values there; nothing without one."""
-    from rlx.evidence import series
-
-    curves = {run.run_id: dict(series(run.evidence, metric)) for run in runs}
-    step = max(set.intersection(*map(set, curves.values())), default=0)
-    return step, {run_id: curve[step] for run_id, curve in curves.items() if step in curve}
-
-
-def _hours(runs: Sequence[JudgedRun]) -> float | None:
-    """Device hours of one run: the mean over those that logged the time of each step."""
+def _largest_rise(arms: Sequence[EarlierArm]) -> float | None:
+    """Return the points between the earlier runs and all right; None for values that are no shares."""
     from statistics import fmean
 
-    from rlx.compare.pace import pace
+    known = [value for arm in arms if arm.in_points for value in arm.values]
+    return 100 - fmean(known) if known else None
 
-    found = [(pace(run.evidence, run.plan.devices).training_seconds, run.plan.devices) for run in runs]
-    hours = [seconds * devices / 3600 for seconds, devices in found if seconds is not None]
-    return fmean(hours) if hours else None
+
+def _items(document: Mapping[str, Any]) -> int | None:
+    post = (document.get("eval") or {}).get("post")
+    count = post.get("row_count") if post else document["data"].get("val_rows")
+    return count if isinstance(count, int) else None
+
+
+def with_earlier_memory(plans: Plans) -> Plans:
+    """Add to each run on devices what earlier ones took whose recipe is the same in all that memory depends on."""
+    drafts = [draft for draft in plans.drafts if draft.plan.device_kind != "cpu" and draft.plan.has_recipe]
+    if not drafts:
+        return plans
+    taken = _taken({_compared(draft.plan.recipe): draft.plan.recipe for draft in drafts})
+    kinds = (_compared(draft.plan.recipe) if draft.plan.has_recipe else "" for draft in plans.drafts)
+    return replace(
+        plans,
+        drafts=tuple(
+            replace(draft, earlier_memory=taken.get(kind, ())) if kind else draft
+            for draft, kind in zip(plans.drafts, kinds, strict=True)
+        ),
+    )
+
+
+def _taken(kinds: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[EarlierMemory, ...]]:
+    """By kind of recipe, the newest runs first."""
+    from rlx.api.power import runs_of_model
+    from rlx.api.runs import open_index
+
+    index = open_index()
+    newest = index.known_runs()[:_LOOKED_AT]
+    found: dict[str, list[RunRef]] = {}
+    for kind, like in kinds.items():
+        found[kind] = [ref for ref, document in runs_of_model(index, newest, like) if _compared(document) == kind]
+    return {kind: tuple(_measured(index, refs[:_SHOWN])) for kind, refs in found.items()}
+
+
+def _measured(index: Index, refs: Sequence[RunRef]) -> Iterator[EarlierMemory]:
+    """Yield the memory of ended runs that recorded it; of failed ones too, because what they used they used."""
+    from rlx.runs.copies.mirror import kept
+    from rlx.runs.judging.judge_runs import judge_cached
+
+    copies = kept(index, refs)
+    for run in judge_cached(index, refs):
+        allocated, sampled = _most(run.evidence) or None, _sampled(copies[run.run_id].run_dir)
+        if allocated or sampled:
+            yield EarlierMemory(run.run_id, run.plan.name, run.plan.arm, allocated, sampled)
+
+
+def _sampled(run_dir: Path) -> float | None:
+    """Return the largest sampled use of its devices, in GiB."""
+    from rlx.evidence.device_use import memory_gib
+    from rlx.evidence.reading.usage_file import read_usage
+    from rlx.runs import RunPaths
+
+    usages = [read_usage(attempt) for attempt in RunPaths(run_dir).attempts]
+    sizes = (memory_gib(usage.kind, sample) for usage in usages if usage.kind != "cpu" for sample in usage.samples)
+    return max((size for size in sizes if size is not None), default=None)
+
+
+def _most(evidence: Evidence) -> float:
+    """Return the largest value that was logged; 0 where there is none."""
+    from math import isfinite
+
+    from rlx.evidence.log_grammar import Role
+    from rlx.evidence.metrics import metric_of, series
+
+    return max(filter(isfinite, series(evidence, metric_of(evidence, Role.DEVICE_MEMORY)).values()), default=0.0)
+
+
+def _compared(document: Mapping[str, Any]) -> str:
+    """Return the parts of a recipe that memory depends on, as one text."""
+    import json
+
+    sections = {name: document.get(name) or {} for name in _PARTS}
+    chosen = {
+        name: section if keys is None else {key: section.get(key) for key in keys}
+        for (name, section), keys in zip(sections.items(), _PARTS.values(), strict=True)
+    }
+    return json.dumps(chosen, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Turn what a launch sets, keys and environment, into a recipe, and hold each key against what that recipe renders."""
+"""Turn what a launch sets, keys and environment, into a recipe, and compare each key with what that recipe renders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from rlx.api.mended_recipe import STAND_INS, mended
 from rlx.errors import UsageError
 from rlx.model import Finding, Severity
 from rlx.secret_text import is_secret, names_secret
@@ -23,6 +22,24 @@ _LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_
 _LEASE = "rlx leases the devices of a run, and names them to it"
 _OF_RLX = "rlx writes this variable itself"
 _PATHS = ("model.path", "data.train", "data.val")
+_MOST_ROUNDS = 20
+# What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
+STAND_INS: Mapping[str, object] = {
+    "backend.workdir": "~/fill-in/checkout",
+    "model.path": "~/fill-in/model",
+    "data.train": "~/fill-in/train.parquet",
+    "data.val": "~/fill-in/val.parquet",
+    "data.max_prompt_tokens": 512,
+    "data.max_response_tokens": 512,
+    "train.batch_size": 1,
+    "train.mini_batch_size": 1,
+    "train.micro_batch_size": 1,
+    "train.lr": 1e-6,
+    "rollout.n": 1,
+    "rollout.log_prob_micro_batch_size": 1,
+    "reward": "by-data-source",
+    "layout.device": "npu",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +118,7 @@ def recipe_from_keys(
 
 
 def keys_part(program: str) -> KeysPart:
-    """The part of the back-end whose program this is. Raises UsageError where no recipe starts it."""
+    """Return the part of the back-end whose program this is. Raises UsageError where no recipe starts it."""
     from rlx.backends.registry import parts
 
     for _, module in parts("users_keys"):
@@ -186,7 +203,7 @@ def _with_overrides(
 
 
 def _stands_in(document: Mapping[str, Any], found: Rendered | None) -> bool:
-    """Tell whether the recipe has a stand-in there for a path that is none on a host."""
+    """Tell whether the recipe has a stand-in there for a path that does not exist on a host."""
     if found is None or found.source not in _PATHS:
         return False
     section, _, key = found.source.partition(".")
@@ -219,18 +236,15 @@ def _fates(
             reason = part.OWN.get(bare, "nothing in the recipe's launch sets it")
         elif not same(value, found.value):
             reason = part.OWN.get(bare) or _why(document, found)
-        yield KeyFate(key, value, found and found.value, _place(found), reason, found is not None)
-
-
-def _place(found: Rendered | None) -> str:
-    source = found.source if found else ""
-    return OVERRIDES if source.startswith(f"{OVERRIDES}.") else source
+        place = found.source if found else ""
+        place = OVERRIDES if place.startswith(f"{OVERRIDES}.") else place
+        yield KeyFate(key, value, found and found.value, place, reason, found is not None)
 
 
 def _why(document: Mapping[str, Any], found: Rendered) -> str:
     if _stands_in(document, found):
-        return f"no path on a host, which {found.source} must be: write there where it lies"
-    return f"{found.source} renders it otherwise"
+        return f"no path on a host, which {found.source} must be: write its path on the host"
+    return f"{found.source} renders another value"
 
 
 def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
@@ -246,12 +260,13 @@ def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
             severity, fix = Severity.NOTE, ""
             if fate.place in _PATHS:
                 severity, fix = Severity.WARNING, f"write {fate.place} in the recipe"
-            both = f"{shown(fate.written)} in the launch, {_shown_rendered(fate)} in the recipe's"
+            rendered = shown(fate.rendered) if fate.is_rendered else "not"
+            both = f"{shown(fate.written)} in the launch, {rendered} in the recipe's"
             yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
 
 
 def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[Finding]:
-    """What the launch does not say, and a recipe must: places on a host, and a configuration that was not read."""
+    """Report what a recipe needs and the launch does not say: places on a host, a configuration that was not read."""
     places = {fate.place for fate in fates}
     for path in (*_PATHS, "backend.workdir"):
         section, _, key = path.partition(".")
@@ -264,12 +279,59 @@ def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[F
         yield Finding("RLX005", Severity.WARNING, message, fix)
 
 
-def _shown_rendered(fate: KeyFate) -> str:
-    return shown(fate.rendered) if fate.is_rendered else "not"
-
-
 def shown(value: object) -> str:
-    """A value as a recipe would show it."""
+    """Return a value as a recipe would show it."""
     import json
 
     return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+
+
+def mended(document: dict[str, Any]) -> dict[str, Any]:
+    """Take out what the schema refuses, and fill in what it wants, so that the rest becomes a recipe.
+
+    Nothing is lost by that: what is not rendered as the launch has it goes to `overrides`.
+    """
+    from pydantic import ValidationError
+
+    from rlx.recipe.schema import Recipe
+
+    document = {"version": 1, **{key: value for key, value in document.items() if value not in ({}, [])}}
+    for _ in range(_MOST_ROUNDS):
+        try:
+            recipe = Recipe.model_validate(document)
+        except ValidationError as problem:
+            for error in problem.errors(include_url=False, include_context=True):
+                _mend(document, error)
+        else:
+            return recipe.model_dump(mode="json", exclude_defaults=True)
+    raise UsageError("the launch sets what no recipe can express", "start from a bundled recipe: rlx init")
+
+
+def _mend(document: dict[str, Any], error: Any) -> None:
+    """Fill in what is missing; what cannot be, and what is wrong, goes with the section that cannot be without it."""
+    path = [str(part) for part in error["loc"] if not str(part).startswith("<")]
+    if key := error.get("ctx", {}).get("key"):
+        path = str(key).split(".")
+    dotted = ".".join(path)
+    if error["type"] == "missing" and dotted in STAND_INS:
+        _put(document, path, STAND_INS[dotted])
+    elif error["type"] == "missing":
+        _drop(document, path[:-1])
+    else:
+        _drop(document, path)
+
+
+def _put(document: dict[str, Any], path: list[str], value: object) -> None:
+    for part in path[:-1]:
+        document = document.setdefault(part, {})
+    document[path[-1]] = value
+
+
+def _drop(document: dict[str, Any], path: list[str]) -> None:
+    for part in path[:-1]:
+        inner = document.get(part)
+        if not isinstance(inner, dict):
+            break
+        document = inner
+        path = path[1:]
+    document.pop(path[0], None)

@@ -1,27 +1,29 @@
-"""Judge the runs of some arms and hold them against each other; fetch their outputs per item where kept."""
+"""Judge the runs of arms and compare them; find the runs and experiments that a comparison leaves out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlx.api.telling import Tell
+    from rlx.api.runs import Tell
     from rlx.compare import Comparison
-    from rlx.compare.left_out import LeftOut
-    from rlx.compare.other_experiments import OtherExperiment
+    from rlx.compare.excluded_runs import ExcludedBy, ExcludedRun, RelatedExperiment
     from rlx.errors import ExitCode
     from rlx.evidence import ItemScores, JudgedRun
+    from rlx.model import LaunchPlan
     from rlx.runs import Index, RunRef
+
+    Reason = tuple[ExcludedBy, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
     """A comparison with what it was made of. `items`: scores per item by step and run id.
 
-    `notes`: what a person should know about which runs were taken, and from when.
+    `notes`: which runs were selected, and from which launches.
     """
 
     comparison: Comparison
@@ -31,17 +33,17 @@ class Compared:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Say what may be said of each treatment against the control, in their order."""
+        """Return the sentences of each treatment against the control, in their order."""
         return tuple(sentence for contrast in self.comparison.contrasts for sentence in contrast.sentences)
 
     @property
-    def left_out(self) -> tuple[LeftOut, ...]:
+    def left_out(self) -> tuple[ExcludedRun, ...]:
         """Every run of the same experiment that is not compared, with who left it out and when it was launched."""
         return self.comparison.left_out
 
     @property
-    def others(self) -> tuple[OtherExperiment, ...]:
-        """The experiments of the like beside it."""
+    def others(self) -> tuple[RelatedExperiment, ...]:
+        """Return the related experiments."""
         return self.comparison.others
 
     @property
@@ -50,7 +52,7 @@ class Compared:
         return self.comparison.reportable
 
     def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
-        """The exit code of `rlx compare`, with or without its option `--allow-unverified`."""
+        """Return the exit code of `rlx compare`, with or without its option `--allow-unverified`."""
         return self.comparison.outcome(allow_unverified=allow_unverified)
 
 
@@ -61,11 +63,11 @@ class Uncompared:
     runs: Sequence[JudgedRun]
     problem: str
     exit_code: ExitCode
-    left_out: tuple[LeftOut, ...] = ()
-    others: tuple[OtherExperiment, ...] = ()
+    left_out: tuple[ExcludedRun, ...] = ()
+    others: tuple[RelatedExperiment, ...] = ()
 
     def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
-        """The exit code of `rlx report`: nothing can be reported, whatever is allowed."""
+        """Return the exit code of `rlx report`: nothing can be reported, whatever is allowed."""
         return self.exit_code
 
 
@@ -77,7 +79,7 @@ def judged_arms(index: Index, refs: Sequence[Sequence[RunRef]], tell: Tell) -> l
     for run in judged:
         if run.as_of is not None:
             end = ", made after its end" if run.state.is_terminal else ""
-            tell(f"{run.run_id}: its host cannot be asked; from the copy of {moment(run.as_of)}{end}")
+            tell(f"{run.run_id}: its host cannot be queried; from the copy of {moment(run.as_of)}{end}")
     runs = iter(judged)
     return [[next(runs) for _ in arm] for arm in refs]
 
@@ -130,7 +132,146 @@ def compare_judged(
 
 
 def moment(epoch: float) -> str:
-    """A point in time for a person, in the time zone of this machine."""
+    """Return a point in time as text, in the time zone of this machine."""
     import time
 
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch))
+
+
+def excluded_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[RunRef]]) -> tuple[ExcludedRun, ...]:
+    """Return every run in the index with the name of a compared experiment that is in none of `arms`, the oldest first.
+
+    A removed run is one of them: removing a run does not improve a result.
+
+    `names` are the words that meant the arms; none where the newest launch was taken as a whole. The states of runs on
+    other hosts are those that were seen last: no host is asked for them.
+    """
+    from rlx.compare.excluded_runs import ExcludedRun
+
+    refs, compared = index.runs(), [*chain(*arms)]
+    taken, experiments = {ref.run_id for ref in compared}, {ref.name for ref in compared}
+    others = [ref for ref in refs if ref.name in experiments and ref.run_id not in taken]
+    states, reason = known_states(index, others), _reasons(index, names, compared)
+    found = []
+    for ref in others:
+        state, (by, why) = states.get(ref.run_id, ""), reason(ref)
+        found.append(ExcludedRun(ref.run_id, ref.name, ref.arm, ref.seed, state, ref.launch_id, ref.created, by, why))
+    return tuple(sorted(found, key=lambda run: (run.launched, run.launch_id, run.arm, run.seed)))
+
+
+def with_records(
+    index: Index, arms: Sequence[Sequence[RunRef]], tell: Tell
+) -> tuple[list[tuple[RunRef, ...]], frozenset[str]]:
+    """Return the arms without the runs of a registered experiment whose records are gone, and the ids of these.
+
+    They have failed, and the answer says so. Of other runs the comparison is refused, as is an arm of which nothing is
+    left: it is not known what they were.
+    """
+    from rlx.runs.copies.mirror import kept
+    from rlx.runs.manifest import read_manifest
+    from rlx.runs.status.judged_snapshots import judged_snapshots
+
+    refs = [*chain(*arms)]
+    copies = kept(index, refs)
+    manifests = {ref.run_id: read_manifest(copies[ref.run_id].run_dir) for ref in refs}
+    suspects = [ref for ref in refs if manifests[ref.run_id] is None]
+    is_registered = any(found and found.plan.registration for found in manifests.values())
+    if not suspects or not is_registered:
+        return [tuple(arm) for arm in arms], frozenset()
+    rows = judged_snapshots(index, suspects)
+    gone = frozenset(row.ref.run_id for row in rows if row.expectations is None and row.state.is_terminal)
+    rest = [tuple(ref for ref in arm if ref.run_id not in gone) for arm in arms]
+    if not all(rest):
+        return [tuple(arm) for arm in arms], frozenset()
+    for run_id in sorted(gone):
+        tell(f"{run_id}: its records are gone, and it counts as failed")
+    return rest, gone
+
+
+def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> Callable[[RunRef], Reason]:
+    """Return the function that gives the reason why a run was left out."""
+    from rlx.compare.excluded_runs import ExcludedBy
+    from rlx.runs.index.resolve import called, meant_by, named_runs, removed_runs
+
+    tombstones, refs, removed = index.tombstones(), named_runs(index), removed_runs(index)
+    by_id = [name for name in names if not called(refs, name)]
+    meant = {ref.run_id for name in by_id for ref in meant_by(name.split(","), refs, removed)}
+    launches, arms = {ref.launch_id for ref in compared}, {ref.arm for ref in compared}
+    taken = {(ref.launch_id, ref.arm) for ref in compared}
+    newest = max((ref.created for ref in compared), default=0.0)
+
+    def reason(ref: RunRef) -> Reason:
+        if (tombstone := tombstones.get(ref.run_id)) is not None:
+            return ExcludedBy.REMOVAL, tombstone.sentence
+        # A name that would mean this run, too, if its launch were the only one.
+        is_called = any(name in (ref.arm, ref.run_name, ref.short_name, ref.name) for name in names)
+        if ref.run_id in meant or (is_called and (ref.launch_id, ref.arm) in taken):
+            return ExcludedBy.COMMAND_LINE, "--seed does not name it"
+        if not names and ref.launch_id in launches:
+            return ExcludedBy.COMMAND_LINE, "--seed does not name it"
+        if names and is_called and ref.created > newest:
+            return ExcludedBy.ONE_LAUNCH, "in its launch not all of these arms have finished"
+        if not names or is_called:
+            return ExcludedBy.NEWEST_LAUNCH, "it is of an earlier one"
+        what = "other runs" if ref.arm in arms else "other arms"
+        return ExcludedBy.COMMAND_LINE, f"it names {what}"
+
+    return reason
+
+
+def known_states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
+    """Return the states of runs by id: now of those here, as last seen of others; none of those never seen."""
+    from rlx.runs.status.snapshots import take_snapshots
+
+    here = [ref for ref in refs if ref.place.is_local]
+    seen = {run_id: sight.state.value for run_id, sight in take_snapshots(index, here).items()}
+    known = index.cached_states([ref.run_id for ref in refs if not ref.place.is_local])
+    seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
+    # The end of a deleted run is only known from its tombstone.
+    return seen | {run_id: each.state for run_id, each in index.tombstones().items() if each.deleted}
+
+
+def with_related_experiments(index: Index, found: Comparison, judged: Sequence[JudgedRun]) -> Comparison:
+    """Add the experiments with other names whose model, data and kind of treatment are those of the compared runs.
+
+    The kind of a treatment is the section of the recipe that it changes. Runs count whose manifest is on this machine:
+    no host is asked, and runs without a recipe are of no kind.
+    """
+    from time import gmtime, strftime
+
+    from rlx.compare.excluded_runs import RelatedExperiment
+    from rlx.runs import read_manifest
+    from rlx.runs.copies.mirror import kept
+
+    names, kinds = {run.plan.name for run in judged}, set().union(*(_kinds(run.plan) for run in judged))
+    subjects = {_subject(run.plan) for run in judged}
+    refs = [ref for ref in index.runs() if ref.name not in names] if kinds else []
+    copies = kept(index, refs)
+    alike: dict[str, list[tuple[RunRef, LaunchPlan]]] = {}
+    for ref in refs:
+        manifest = read_manifest(copies[ref.run_id].run_dir)
+        if manifest is not None and kinds & _kinds(manifest.plan) and _subject(manifest.plan) in subjects:
+            alike.setdefault(ref.name, []).append((ref, manifest.plan))
+    others = tuple(
+        RelatedExperiment(
+            name,
+            len(runs),
+            tuple(dict.fromkeys(ref.arm for ref, _ in runs)),
+            tuple(dict.fromkeys(plan.registration.short for _, plan in runs if plan.registration)),
+            (days[0], days[-1]),
+        )
+        for name, runs in sorted(alike.items())
+        if (days := [strftime("%Y-%m-%d", gmtime(created)) for created in sorted(ref.created for ref, _ in runs)])
+    )
+    return replace(found, treatment_kind=", ".join(sorted(kinds)), others=others)
+
+
+def _kinds(plan: LaunchPlan) -> set[str]:
+    return {key.partition(".")[0] for key in plan.treatment if plan.has_recipe} - {"seed"}
+
+
+def _subject(plan: LaunchPlan) -> tuple[Any, ...]:
+    """Return model and data, as far as the recipe states them."""
+    sections = (plan.recipe.get(name) for name in ("model", "data"))
+    model, data = (section if isinstance(section, dict) else {} for section in sections)
+    return model.get("path"), data.get("train"), data.get("val")

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from rlx.api.telling import unheard
-from rlx.errors import UsageError
+from rlx.api.runs import unheard
+from rlx.errors import RlxError, UsageError
 from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
-    from rlx.api.earlier_runs import EarlierArm
     from rlx.api.recipes import Recipe
-    from rlx.api.telling import Tell
-    from rlx.compare.registered_design import Claim, Correction, Design
+    from rlx.api.runs import Tell
+    from rlx.compare.registered_design import Claim, Design, MultiplicityCorrection
+    from rlx.evidence import JudgedRun
     from rlx.model import Registration
     from rlx.recipe import RecipeFile
+    from rlx.runs import Index, RunRef
 
 SEEDS = (2, 3, 5, 8, 10)
 _SHARE = 0.5
 _LOW = 0.5
+_SAME = ("model", "data", "reward", "eval")
+# How often a run was validated on the way moves nothing in the last value.
+_FREE = frozenset({"every", "before_train"})
+_MOST_ARMS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +47,8 @@ class SeedsPower:
     """What so many seeds an arm show. `power` is that for the effect, None where none was named.
 
     `visible`: the difference (superiority) or the margin (with no true difference) that is shown with 80 % power, in
-    points; `equivalent_within`: the margin that equivalence shows so. `device_hours`: of all runs, None where nobody
-    knows how long a step takes.
+    points; `equivalent_within`: the margin that equivalence shows so. `device_hours`: of all runs, None where the
+    time of a step is not known.
     """
 
     seeds: int
@@ -70,7 +76,7 @@ class ItemsPower:
 class RecipePower:
     """What a recipe's design can see. `effect` in points; `seeds_needed` an arm for 80 % power, None for no number.
 
-    `spread` and `items` are None where nobody knows them; `seeds` is empty without a spread. `registered_seeds`: those
+    `spread` and `items` are None where they are not known; `seeds` is empty without a spread. `registered_seeds`: those
     of the recipe's experiment, None without one; `departures`: in what the options differ from it, in words.
     """
 
@@ -88,7 +94,9 @@ class RecipePower:
 
 @dataclass(frozen=True, slots=True)
 class PowerQuestion:
-    """What is asked of a design: `seeds` an arm, each number by itself; `items` of a validation, None for unknown."""
+    """The input of a power computation: `seeds` per arm, each number separately; `items` of a validation, None for
+    unknown.
+    """
 
     recipe: str
     design: Design
@@ -133,7 +141,9 @@ def power(
 
 
 def _counts(asked: Registration | None, seeds: Sequence[int]) -> tuple[int, ...]:
-    """The numbers of seeds an arm to compute: those that were named, else that of the experiment among some others."""
+    """Return the numbers of seeds an arm to compute: those that were named, else that of the experiment among some
+    others.
+    """
     if seeds or asked is None:
         return tuple(dict.fromkeys(seeds)) or SEEDS
     return tuple(sorted({*SEEDS, len(asked.seeds)}))
@@ -147,30 +157,34 @@ def _question(file: RecipeFile, design: Design, seeds: Sequence[int], effect: fl
 
 def computed_power(asked: PowerQuestion, spread: Spread | None, arms: Sequence[EarlierArm]) -> RecipePower:
     """Compute it, with what the comparable earlier `arms` show of accuracy and time."""
-    from rlx.compare.design_power import runs_for
+    from rlx.compare.registered_design import runs_for
 
     design, treatments = asked.design, asked.treatments
     # With a margin the question is whether nothing is lost: then 0 is the effect that is meant.
     meant = 0.0 if asked.effect is None and design.margin is not None else asked.effect
     needed = None if spread is None or meant is None else runs_for(design, meant, spread.sd, treatments)
+    # Device hours of one run, by the newest arm that logged its step times.
+    hours = next((arm.hours for arm in arms if arm.hours is not None), None)
     return RecipePower(
         recipe=asked.recipe,
         design=design,
         treatments=treatments,
         effect=meant,
         spread=spread,
-        seeds=_by_seeds(design, asked.seeds, meant, spread, treatments, _hours(arms)) if spread else (),
+        seeds=_by_seeds(design, asked.seeds, meant, spread, treatments, hours) if spread else (),
         seeds_needed=needed,
         items=items_power(asked.items, arms) if asked.items else None,
     )
 
 
 def _design(asked: Registration | None, test: str | None, margin: float | None, several: str | None) -> Design:
-    """The design that the options name, and for what they leave open the recipe's experiment."""
-    from rlx.compare.registered_design import Claim, Correction, Design
+    """Return the design that the options name, and for what they leave open the recipe's experiment."""
+    from rlx.compare.registered_design import Claim, Design, MultiplicityCorrection
 
     claim = _one_of(Claim, test or _claim_without_a_word(asked, margin), "--test")
-    correction = _one_of(Correction, several or (asked.several if asked else Correction.DUNNETT), "--several")
+    correction = _one_of(
+        MultiplicityCorrection, several or (asked.several if asked else MultiplicityCorrection.DUNNETT), "--several"
+    )
     if claim is Claim.SUPERIORITY and margin is not None:
         raise UsageError("superiority has no margin", "--test non-inferiority or equivalence has one")
     if claim is not Claim.SUPERIORITY and margin is None:
@@ -183,7 +197,7 @@ def _design(asked: Registration | None, test: str | None, margin: float | None, 
 
 
 def _claim_without_a_word(asked: Registration | None, margin: float | None) -> str:
-    """The claim of the experiment, if it can have the margin that an option names."""
+    """Return the claim of the experiment, if it can have the margin that an option names."""
     from rlx.compare.registered_design import Claim
 
     if asked is not None and not (asked.margin is None and margin is not None):
@@ -201,7 +215,7 @@ def _departures(asked: Registration, design: Design) -> Iterator[str]:
         yield f"{design.several.value.capitalize()}, where the recipe's experiment has {asked.several.capitalize()}"
 
 
-def _one_of(names: type[Claim] | type[Correction], word: str, option: str) -> Any:
+def _one_of(names: type[Claim] | type[MultiplicityCorrection], word: str, option: str) -> Any:
     if word not in [each.value for each in names]:
         raise UsageError(f"{option} {word}: there is no such", f"it is one of {', '.join(names)}")
     return names(word)
@@ -210,10 +224,12 @@ def _one_of(names: type[Claim] | type[Correction], word: str, option: str) -> An
 def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) -> None:
     from math import isfinite
 
-    from rlx.compare.design_power import MOST_RUNS
+    from rlx.compare.registered_design import MOST_RUNS
 
     if any(not 2 <= count <= MOST_RUNS for count in seeds):
-        raise UsageError(f"--seeds: numbers of seeds an arm, from 2 to {MOST_RUNS}", "one seed says nothing of an arm")
+        raise UsageError(
+            f"--seeds: numbers of seeds an arm, from 2 to {MOST_RUNS}", "one seed is not enough to judge an arm"
+        )
     if effect is not None and not isfinite(effect):
         raise UsageError("--effect: no number of points", "name the difference you hope for: --effect 2")
     if spread is not None and not (isfinite(spread) and spread > 0):
@@ -221,9 +237,8 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
 
 
 def _earlier(file: RecipeFile, asked: Registration | None, tell: Tell) -> tuple[EarlierArm, ...]:
-    """The comparable arms with the experiment's metric, else with that of the newest."""
-    from rlx.api.earlier_runs import earlier_arms
-    from rlx.api.selection import open_index
+    """Return the comparable arms with the experiment's metric, else with that of the newest."""
+    from rlx.api.runs import open_index
 
     document = file.resolve(file.control or file.arms[0]).document
     return of_one_metric(earlier_arms(open_index(), document, tell, asked))
@@ -235,8 +250,8 @@ def of_one_metric(found: Sequence[EarlierArm]) -> tuple[EarlierArm, ...]:
 
 
 def spread_of(arms: Sequence[EarlierArm]) -> Spread | None:
-    """The upper bound of the spread within these arms; None without any, or where all their runs are alike."""
-    from rlx.compare.spreads import pooled_sd, upper_sd
+    """Return the upper bound of the spread within these arms; None without any, or where all their runs are alike."""
+    from rlx.compare.statistic import pooled_sd, upper_sd
 
     if not arms:
         return None
@@ -247,7 +262,7 @@ def spread_of(arms: Sequence[EarlierArm]) -> Spread | None:
 def _by_seeds(
     design: Design, seeds: Sequence[int], effect: float | None, spread: Spread, treatments: int, hours: float | None
 ) -> tuple[SeedsPower, ...]:
-    from rlx.compare import design_power as of
+    from rlx.compare import registered_design as of
     from rlx.compare.registered_design import Claim, Design
 
     equivalence = Design(Claim.EQUIVALENCE, margin=1.0, several=design.several)
@@ -264,20 +279,15 @@ def _by_seeds(
     )
 
 
-def _hours(arms: Sequence[EarlierArm]) -> float | None:
-    """Device hours of one run, by the newest arm that logged its step times."""
-    return next((arm.hours for arm in arms if arm.hours is not None), None)
-
-
 def items_power(items: int, arms: Sequence[EarlierArm]) -> ItemsPower:
-    """What so many items show, at the accuracy of the earlier runs, or at 50 %, where chance is largest."""
+    """Compute what so many items can show, at the accuracy of earlier runs, or at 50 %, where chance is largest."""
     from statistics import fmean
 
     from rlx.compare.proportions import detectable_share
 
     known = [value for arm in arms if arm.in_points for value in arm.values]
     share = fmean(known) / 100 if known else _SHARE
-    # As in the test: one right and one wrong answer more, so that a run at 100 % does not promise everything.
+    # As in the test: one right and one wrong answer more, so that a run at 100 % does not seem able to show everything.
     smoothed = (share * items + 1) / (items + 2)
     variance = smoothed * (1 - smoothed)
     return ItemsPower(
@@ -286,7 +296,7 @@ def items_power(items: int, arms: Sequence[EarlierArm]) -> ItemsPower:
 
 
 def power_findings(found: RecipePower | None) -> Iterator[Finding]:
-    """Warn of a design that will rather say nothing. What is only assumed accuses nobody."""
+    """Warn of an underpowered design. Assumed spreads never warn."""
     if found is None or found.spread is None or found.spread.observed is None:
         return
     row = found.seeds[0]
@@ -295,14 +305,14 @@ def power_findings(found: RecipePower | None) -> Iterator[Finding]:
     seeds = f"; {found.seeds_needed} seeds an arm show it with 80 % power" if found.seeds_needed else ""
     message = (
         f"experiment: with {row.seeds} seeds an arm, which spread by {found.spread.sd:.2g} points, "
-        f"{_claim_words(found)} in {_percent(row.power)} of cases{seeds}"
+        f"{_claim_words(found)} in {100 * row.power:.0f} % of cases{seeds}"
     )
     fix = "more seeds, before the first launch: rlx power RECIPE --seeds N says what they can see"
     yield Finding("RLX042", Severity.WARNING, message, fix, "experiment.seeds")
 
 
 def _claim_words(found: RecipePower) -> str:
-    """What the design shows in so few cases."""
+    """Return what the design shows in so few cases, in words."""
     from rlx.compare.registered_design import Claim
 
     margin = found.design.margin
@@ -313,5 +323,154 @@ def _claim_words(found: RecipePower) -> str:
     return f"even the largest rise there is room for, {found.effect:.2g} points, would be seen"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+@dataclass(frozen=True, slots=True)
+class EarlierArm:
+    """Two or more finished seeds of one arm. `values` of `metric` at `step`, the last that all have, in points.
+
+    `in_points`: they are shares, so that a point is a hundredth; else values stand as they are. `hours`: device hours
+    of one run by its own step times, None where it did not log them.
+    """
+
+    name: str
+    arm: str
+    run_ids: tuple[str, ...]
+    metric: str
+    step: int
+    values: tuple[float, ...]
+    in_points: bool
+    hours: float | None
+
+
+def earlier_arms(
+    index: Index, document: Mapping[str, Any], tell: Tell, asked: Registration | None = None, *, asks: bool = True
+) -> tuple[EarlierArm, ...]:
+    """Return the arms in the index that are comparable to a recipe, the newest first; at most 12.
+
+    Runs that are no result do not count. The values are those that `asked` registers; without it those of the first
+    validation metric of each arm's logs, at the last step. Files that are on this machine decide which runs are
+    comparable; only hosts of those are asked, and none unless it `asks`: then what is not here does not count. What
+    cannot be read is reported and left out.
+    """
+    groups = _groups(index, index.runs() if asks else index.known_runs(), document)
+    return tuple(islice(_readable(index, groups, tell, asked, asks), _MOST_ARMS))
+
+
+def _readable(
+    index: Index, groups: Iterable[Sequence[RunRef]], tell: Tell, asked: Registration | None, asks: bool
+) -> Iterator[EarlierArm]:
+    for refs in groups:
+        try:
+            arm = _arm(index, refs, asked, asks=asks)
+        except RlxError as error:
+            tell(f"left out: {error.message}")
+        else:
+            yield from () if arm is None else (arm,)
+
+
+def _groups(index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]) -> list[Sequence[RunRef]]:
+    """Group runs that differ in nothing but their seed: two or more, the newest of each seed."""
+    import json
+
+    wanted = _compared(like)
+    groups: dict[str, dict[int, RunRef]] = {}
+    for ref, document in runs_of_model(index, refs, like):
+        if _compared(document) == wanted:
+            key = json.dumps([ref.arm, {**document, "seed": None, "waive": None}], sort_keys=True)
+            groups.setdefault(key, {}).setdefault(ref.seed, ref)
+    return [[*seeds.values()] for seeds in groups.values() if len(seeds) > 1]
+
+
+def runs_of_model(
+    index: Index, refs: Sequence[RunRef], like: Mapping[str, Any]
+) -> Iterator[tuple[RunRef, Mapping[str, Any]]]:
+    """Each run of that model whose recipe is known here, with that recipe as this rlx would write it."""
+    from rlx.runs import read_manifest
+    from rlx.runs.copies.mirror import kept
+
+    copies = kept(index, refs)
+    for ref in refs:
+        manifest = read_manifest(copies[ref.run_id].run_dir)
+        if manifest is None or not manifest.plan.has_recipe or _model(manifest.plan.recipe) != _model(like):
+            continue
+        if (document := _as_of_now(manifest.plan.recipe)) is not None:
+            yield ref, document
+
+
+def _as_of_now(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the recipe with today's defaults; None for another version's recipe, which may not be comparable."""
+    import json
+
+    from pydantic import ValidationError
+
+    from rlx.recipe.schema import Recipe
+
+    try:
+        return Recipe.model_validate_json(json.dumps(document)).model_dump(mode="json")
+    except ValidationError:
+        return None
+
+
+def _model(document: Mapping[str, Any]) -> object:
+    model = document.get("model")
+    return model.get("path") if isinstance(model, Mapping) else None
+
+
+def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a recipe that must be the same. A reward function counts by the name of its file: its folder
+    is the launching user's.
+    """
+    from pathlib import PurePath
+
+    own = {key: document.get(key) for key in _SAME}
+    reward = own["reward"]
+    if isinstance(reward, Mapping) and "path" in reward:
+        own["reward"] = {**reward, "path": PurePath(reward["path"]).name}
+    return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
+
+
+def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, asks: bool) -> EarlierArm | None:
+    """Return the values of these runs; None where fewer than two are a finished result with such a value."""
+    from rlx.compare.metric import choose_metric, is_share
+    from rlx.runs.judging.judge_runs import judge_cached, judge_runs
+
+    judged = judge_runs(index, refs) if asks else judge_cached(index, refs)
+    runs = [run for run in judged if run.state.is_terminal and run.verdict.is_result(ended=True)]
+    if len(runs) < 2:
+        return None
+    metric = asked.metric if asked else choose_metric(runs, None)
+    step, found = _registered_values(runs, asked) if asked else _last_values(runs, metric)
+    if len(found) < 2:
+        return None
+    share = is_share(metric, [*found.values()])
+    values = tuple(100 * value if share else value for value in found.values())
+    return EarlierArm(refs[0].name, refs[0].arm, tuple(found), metric, step, values, share, _device_hours(runs))
+
+
+def _registered_values(runs: Sequence[JudgedRun], asked: Registration) -> tuple[int, dict[str, float]]:
+    """Return the last step of the values that were asked for, and those by run, as far as runs have them."""
+    from rlx.compare import primary_values
+
+    values = primary_values(runs, asked)
+    found = {run.run_id: each for run, each in zip(runs, values, strict=True) if each.value is not None}
+    step = max((step for each in found.values() for step in each.steps), default=0)
+    return step, {run_id: each.value for run_id, each in found.items() if each.value is not None}
+
+
+def _last_values(runs: Sequence[JudgedRun], metric: str) -> tuple[int, dict[str, float]]:
+    """Return the last step that all runs have in common, and their values there; nothing without one."""
+    from rlx.evidence import series
+
+    curves = {run.run_id: dict(series(run.evidence, metric)) for run in runs}
+    step = max(set.intersection(*map(set, curves.values())), default=0)
+    return step, {run_id: curve[step] for run_id, curve in curves.items() if step in curve}
+
+
+def _device_hours(runs: Sequence[JudgedRun]) -> float | None:
+    """Device hours of one run: the mean over those that logged the time of each step."""
+    from statistics import fmean
+
+    from rlx.compare.pace import pace
+
+    found = [(pace(run.evidence, run.plan.devices).training_seconds, run.plan.devices) for run in runs]
+    hours = [seconds * devices / 3600 for seconds, devices in found if seconds is not None]
+    return fmean(hours) if hours else None

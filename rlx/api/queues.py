@@ -1,4 +1,4 @@
-"""Say who waits for which devices of the hosts, behind whom, and about when they start."""
+"""Query which runs wait for which devices of the hosts, behind which others, and about when they start."""
 
 from __future__ import annotations
 
@@ -16,50 +16,46 @@ if TYPE_CHECKING:
     from rlx.runs.status.snapshots import Snapshot
     from rlx.schedulers.protocol import QueuedJob
 
-Answer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
+HostAnswer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
 
 
 def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
-    """Look who has and who wants the devices of these hosts; without names, of all that have runs of this user.
+    """Query who holds and who waits for the devices of these hosts; without names, of all that have runs of this user.
 
-    Everybody's runs are there that lease devices through rlx; of other processes the pid. Estimates go by the pace of
-    runs known here. Of a login node, all jobs of its partition and its scheduler's own estimates.
-    A silent host has a `problem` alone. Raises UsageError, HostError if no host answers.
+    The runs of all users are included that lease devices through rlx; of other processes the pid. Estimates go by the
+    pace of runs known here. Of a login node, all jobs of its partition and its scheduler's own estimates. A silent host
+    has a `problem` alone. Raises UsageError, HostError if no host answers.
     """
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
+    from rlx.runs.importing.log_source import is_adopted
 
     index = open_index()
-    refs = _own(index)
+    # A tracked run has no devices of a queue.
+    refs = [ref for ref in index.nodes() if not is_adopted(ref)]
     places = _places(refs, hosts)
     with ThreadPoolExecutor(1) as pool:
-        # Both questions at once: over a long line, each costs a round trip.
+        # Both queries at once: each costs a round trip.
         rows = pool.submit(_rows, index, _going_on(index, refs, places))
-        answers = _ask(places)
+        with ThreadPoolExecutor(max(1, len(places))) as queries:
+            answers = dict(zip(places, queries.map(_look, places, places.values()), strict=True))
         far = rows.result()
     near = _rows(index, _at_work_here(refs, answers))
     return _queues(answers, [*far, *near])
 
 
-def _own(index: Index) -> list[RunRef]:
-    """All nodes of all runs that rlx started: what was taken in by its log has no devices of a queue."""
-    from rlx.runs.importing.log_source import is_adopted
-
-    return [ref for ref in index.nodes() if not is_adopted(ref)]
-
-
 def _places(refs: Sequence[RunRef], hosts: str | Iterable[str] | None) -> dict[Place, Site]:
-    """The places of these hosts. Raises UsageError for an unknown host."""
+    """Return the places of these hosts. Raises UsageError for an unknown host."""
     named = [hosts] if isinstance(hosts, str) else hosts
     places: dict[Place, Site] = {}
     for name in dict.fromkeys(ref.host for ref in refs) if named is None else dict.fromkeys(named):
-        # Runs may lie inside a container, and their locks with them.
+        # Runs and their locks may be inside a container.
         known = [ref.place for ref in refs if ref.host == name]
         places |= _places_of(name, known)
     return places
 
 
 def _places_of(name: str, known: Sequence[Place]) -> dict[Place, Site]:
-    """Those where runs are `known` to be, also of a host whose entry is gone."""
+    """Return the places where runs are `known` to be, also of a host whose entry is gone."""
     from rlx.hosts import known_hosts, site_of
     from rlx.model import Site
 
@@ -69,32 +65,29 @@ def _places_of(name: str, known: Sequence[Place]) -> dict[Place, Site]:
     return dict.fromkeys(known or [site.place], site)
 
 
-def _ask(places: Mapping[Place, Site]) -> dict[Place, Answer]:
-    with ThreadPoolExecutor(max(1, len(places))) as pool:
-        return dict(zip(places, pool.map(_look, places, places.values()), strict=True))
-
-
-def _look(place: Place, site: Site) -> Answer:
+def _look(place: Place, site: Site) -> HostAnswer:
     from rlx.errors import RlxError
     from rlx.runs.queries import in_time
     from rlx.schedulers.protocol import capacity_of
 
     try:
-        return cast("Answer", in_time(place.host, partial(capacity_of(site.batch).capacity, place, site)))
+        return cast("HostAnswer", in_time(place.host, partial(capacity_of(site.batch).capacity, place, site)))
     except RlxError as problem:
         return problem
 
 
 def _going_on(index: Index, refs: Sequence[RunRef], places: Mapping[Place, Site]) -> list[RunRef]:
-    """The runs on these other machines whose launches go on: what has ended of them tells how long the rest takes."""
+    """Return the runs on these other machines whose launches go on: what has ended of them tells how long the rest
+    takes.
+    """
     ended = index.ended()
     there = [ref for ref in refs if ref.place in places and not ref.place.is_local]
     launches = {ref.launch_id for ref in there if ref.run_id not in ended}
     return [ref for ref in there if ref.launch_id in launches]
 
 
-def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, Answer]) -> list[RunRef]:
-    """The runs of this machine whose launches are at work by its leases, since it has all that ever ran here."""
+def _at_work_here(refs: Sequence[RunRef], answers: Mapping[Place, HostAnswer]) -> list[RunRef]:
+    """Return the runs of this machine whose launches are at work by its leases, since it has all that ever ran here."""
     from rlx.runs import Leases
 
     local = [answer for place, answer in answers.items() if place.is_local and isinstance(answer, Leases)]
@@ -110,8 +103,8 @@ def _rows(index: Index, refs: Sequence[RunRef]) -> list[Snapshot]:
     return judged_snapshots(index, [ref for ref in refs if not ref.node]) if refs else []
 
 
-def _queues(answers: Mapping[Place, Answer], rows: Sequence[Snapshot]) -> list[HostQueue]:
-    """Raises the problem of the first host if none has answered."""
+def _queues(answers: Mapping[Place, HostAnswer], rows: Sequence[Snapshot]) -> list[HostQueue]:
+    """Return the queues of the hosts that answered. Raises the problem of the first host if none has."""
     from rlx.errors import RlxError
     from rlx.runs.status.forecast import Paces
     from rlx.runs.status.host_queue import HostQueue, host_queue
@@ -121,7 +114,7 @@ def _queues(answers: Mapping[Place, Answer], rows: Sequence[Snapshot]) -> list[H
         raise problems[0]
     by_id, paces = {row.ref.run_id: row for row in rows}, Paces(rows)
 
-    def queue_of(place: Place, answer: Answer) -> HostQueue:
+    def queue_of(place: Place, answer: HostAnswer) -> HostQueue:
         if isinstance(answer, RlxError):
             return HostQueue(place.host, place.inside, problem=answer.message)
         if isinstance(answer, tuple):

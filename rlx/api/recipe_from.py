@@ -1,4 +1,4 @@
-"""Make a recipe of a launch that somebody has, with arms of further ones, and write it where there is none yet."""
+"""Make a recipe of an existing launch, with arms of further ones, and write it into a new file."""
 
 from __future__ import annotations
 
@@ -47,26 +47,29 @@ def recipe_from(
     path = None if target is None else Path(target)
     if path is not None and path.exists():
         raise UsageError(f"{path}: exists already, nothing was written", "name another file, or move this one")
-    name = path.stem if path is not None and path.stem != "recipe" else _stem(source)
+    is_path = "\n" not in source and " " not in source and source != "-"
+    name = Path(source).stem if is_path else "imported"
+    if path is not None and path.stem != "recipe":
+        name = path.stem
     made = {CONTROL: _imported(source, name, version)}
     for arm, other in (arms or {}).items():
         if arm in made:
             raise UsageError(f"--arm {arm}: is there twice", f"name each arm once; {CONTROL} is that of --from")
         made[arm] = _imported(other, name, version or str(made[CONTROL].document["backend"]["version"]))
-    text = _head(source, arms or {}) + _text(made)
+    sources = (source, *(arms or {}).values())
+    shown = (
+        "a line" if re.search(r"\s", one) else "standard input" if one == "-" else Path(one).name for one in sources
+    )
+    text = f"# Made of {', '.join(shown)} by rlx init --from.\n{_text(made)}"
     _check(text, tuple(made) if arms else ())
     if path is not None:
         write_new({path: text})
     return RecipeFrom(text, made, path)
 
 
-def _stem(source: str) -> str:
-    return Path(source).stem if "\n" not in source and " " not in source and source != "-" else "imported"
-
-
 def _imported(source: str, name: str, version: str) -> ImportedRecipe:
+    from rlx.api.found_launch import launch_of
     from rlx.api.imported_recipe import recipe_from_keys
-    from rlx.api.recipe_source import launch_of
 
     found = launch_of(source)
     imported = recipe_from_keys(
@@ -95,15 +98,6 @@ def _open_fates(variables: Mapping[str, str]) -> Iterator[tuple[Any, Finding]]:
         yield KeyFate(name, value, None, "", _OPEN, False), Finding("RLX005", Severity.WARNING, message, fix)
 
 
-def _head(source: str, arms: Mapping[str, str]) -> str:
-    names = [_shown(each) for each in (source, *arms.values())]
-    return f"# Made of {', '.join(names)} by rlx init --from.\n"
-
-
-def _shown(source: str) -> str:
-    return "a line" if re.search(r"\s", source) else "standard input" if source == "-" else Path(source).name
-
-
 def _text(made: Mapping[str, ImportedRecipe]) -> str:
     from rlx.recipe.render import plain_yaml
 
@@ -129,13 +123,13 @@ def _indented(arm: str, changes: Mapping[str, Any]) -> str:
 
 
 def _common(maps: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """What all of them have, with the same value."""
+    """Return the keys that all of them have with the same value."""
     first, *others = maps
     return {key: value for key, value in first.items() if all(key in each and each[key] == value for each in others)}
 
 
 def _beyond(shared: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an arm's own recipe is not what all share; null, where it has the recipe's default instead."""
+    """Return what an arm's recipe has beyond the shared one; null where it has the recipe's default instead."""
     found: dict[str, Any] = {}
     for key in [*document, *(key for key in shared if key not in document)]:
         if key in ("version", "name", "secrets"):

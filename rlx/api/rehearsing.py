@@ -1,11 +1,14 @@
-"""Rehearse a recipe in small: make its model and data, launch its plan like any other, and read its evidence."""
+"""Smoke-test a recipe: make a tiny model and data, launch its plan like any other, and read its evidence."""
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
+import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -14,16 +17,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.api import tiny_models
-from rlx.api.telling import unheard
+from rlx.api.runs import unheard
 from rlx.errors import RlxError
 from rlx.model import LaunchPlan, PlannedFile, Severity
 
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
-    from rlx.api.telling import Tell
+    from rlx.api.runs import Tell
     from rlx.evidence.rehearsed import Rehearsed
     from rlx.planning.rehearsal import Rehearsal, RehearsalEngine
+    from rlx.planning.tiny_shapes import TinyModel
     from rlx.recipe import ResolvedRecipe
     from rlx.runs import Index, RunRef
 
@@ -32,8 +35,8 @@ _POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """`folder` is where the run still lies; None: it passed, and was removed. `seconds`: from its launch to its end."""
+class RehearsalResult:
+    """`folder` is the run directory; None: it passed, and was removed. `seconds`: from its launch to its end."""
 
     rehearsal: Rehearsal
     result: Rehearsed
@@ -68,12 +71,12 @@ def rehearse(
     limit_s: float = 900.0,
     keep: bool = False,
     tell: Tell = unheard,
-) -> Done:
-    """Train two steps of one arm in small on this machine's CPU, on the real back-end, and judge them.
+) -> RehearsalResult:
+    """Train two steps of one arm with a tiny model on this machine's CPU, on the real back-end, and judge them.
 
     `arm` is the control by default; it is given up after `limit_s` seconds. `engine`: what generates; by default the
     recipe's own if it is there, else rlx's. `.result` has the checks and `passed`;
-    `.folder` is where the run lies if it did not pass, or `keep` says so. Raises UsageError for an invalid recipe,
+    `.folder` is the run directory if it did not pass, or `keep` says so. Raises UsageError for an invalid recipe,
     RlxError where a rehearsal cannot start. A KeyboardInterrupt comes through once nothing of the run is left.
     """
     from rlx.api.recipes import recipe_file
@@ -86,7 +89,9 @@ def rehearse(
     return rehearsed_run(resolved, limit_s, keep, tell, engine)
 
 
-def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell, engine: str | None = None) -> Done:
+def rehearsed_run(
+    resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Tell, engine: str | None = None
+) -> RehearsalResult:
     """Run the rehearsal and judge it. Raises RlxError where it cannot start, KeyboardInterrupt after its end."""
     from rlx.planning.rehearsal import rehearser_of
     from rlx.planning.rules.travelling import reward_files
@@ -109,7 +114,7 @@ def rehearsed_run(resolved: ResolvedRecipe, limit_s: float, keep: bool, tell: Te
 
 
 def _refuse_invalid(resolved: ResolvedRecipe) -> None:
-    from rlx.api.plans import refusal_code
+    from rlx.api.planning import refusal_code
     from rlx.model import finding_text
     from rlx.planning.rules import check
 
@@ -120,7 +125,9 @@ def _refuse_invalid(resolved: ResolvedRecipe) -> None:
 
 
 def _require_packages(kind: str) -> None:
-    """Raises RlxError unless the interpreter that runs rlx has what a rehearsal needs, UsageError where none is."""
+    """Check the interpreter's packages. Raises RlxError where a rehearsal lacks one, UsageError where none is
+    possible.
+    """
     from rlx.planning.rehearsal import rehearser_of
 
     rehearser = rehearser_of(kind)
@@ -138,7 +145,7 @@ def _require_packages(kind: str) -> None:
 
 
 def _new_folder() -> Path:
-    from rlx.api.home import rlx_home
+    from rlx.api.runs import rlx_home
 
     parent = rlx_home() / "rehearsals"
     folder = parent / f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
@@ -146,7 +153,9 @@ def _new_folder() -> Path:
     return folder
 
 
-def _run(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, limit_s: float, tell: Tell) -> Done:
+def _run(
+    resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, limit_s: float, tell: Tell
+) -> RehearsalResult:
     from rlx.runs import Index, launch
 
     rehearsal = _prepared(resolved, engine, folder, tell)
@@ -158,17 +167,17 @@ def _run(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, limit_
         index = Index(folder / "home")
         _await_end(index, ref, plan.backend, begin + limit_s, tell)
     seconds = time.monotonic() - begin
-    return Done(rehearsal, _judged(index, ref), seconds, folder)
+    return RehearsalResult(rehearsal, _judged(index, ref), seconds, folder)
 
 
 def _prepared(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, tell: Tell) -> Rehearsal:
-    """The rehearsal with its rows written and its model made."""
+    """Return the rehearsal with its rows written and its model made."""
     from rlx.planning.rehearsal import Places, rehearsal_of, rehearser_of, write
     from rlx.planning.tiny_shapes import tiny_model_of
 
     rehearser = rehearser_of(resolved.recipe.backend.kind)
-    order = tiny_models.order(tiny_model_of(resolved, engine.head_dim))
-    places = Places(str(tiny_models.folder_of(order, rehearser.NEEDED[1])), str(folder / "data"))
+    order = model_order(tiny_model_of(resolved, engine.head_dim))
+    places = Places(str(model_folder(order, rehearser.NEEDED[1])), str(folder / "data"))
     secrets = tuple(name for name in resolved.recipe.secrets if os.environ.get(name))
     rehearsal = rehearsal_of(resolved, places, secrets, engine)
     (folder / "data").mkdir()
@@ -176,7 +185,7 @@ def _prepared(resolved: ResolvedRecipe, engine: RehearsalEngine, folder: Path, t
     write(rehearsal.rows["val"], Path(places.val))
     if not Path(places.model).exists():
         tell(f"making a {rehearsal.model.shown} (once, seconds)")
-        tiny_models.make(order, Path(places.model), rehearser.FIX)
+        make_model(order, Path(places.model), rehearser.FIX)
     return rehearsal
 
 
@@ -187,7 +196,7 @@ def _plan(rehearsal: Rehearsal, folder: Path) -> LaunchPlan:
 
     here = local_site()
     env = {**here.env, "HF_DATASETS_CACHE": str(folder / "datasets")}
-    # Leases of its own: a rehearsal waits for nobody, and nobody for it. It needs no network, so no proxy's secrets.
+    # Leases of its own, so that no run waits for another one. It needs no network, so no proxy's secrets.
     site = replace(here, root=str(folder), leases=str(folder / "leases"), container=None, env=env, proxies={})
     plan = load_backend(rehearsal.resolved.recipe.backend.kind).plan(rehearsal.resolved, site)
     files = tuple(PlannedFile(path, text) for path, text in rehearsal.files.items())
@@ -212,7 +221,7 @@ def _stopped_at_the_end(folder: Path, tell: Tell) -> Iterator[None]:
 
 
 def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: Tell) -> None:
-    """Returns at the deadline (monotonic), too. Tells each step."""
+    """Wait for the end, or for the deadline (monotonic); tell each step."""
     from rlx.runs.status.judged_snapshots import judged_snapshots
 
     told = ""
@@ -239,3 +248,47 @@ def _judged(index: Index, ref: RunRef) -> Rehearsed:
     rewards = read_reward_calls(RunPaths(ref.run_dir).latest)
     expected = run.plan.expectations
     return rehearsed(run.evidence, expected, run.verdict, run.state, rewards, diagnosed.diagnosis.cause)
+
+
+def model_order(model: TinyModel) -> str:
+    """Write the order for payload/tiny_model.py."""
+    return json.dumps({"model_type": model.model_type, "chat": model.chat, "config": dict(model.config)})
+
+
+def model_folder(order: str, version: str) -> Path:
+    """Name the folder of the model made of this order by these programs, for this version of what trains it."""
+    from rlx.api.runs import rlx_home
+
+    parts = [order.encode(), version.encode(), *(program.read_bytes() for program in _programs())]
+    return rlx_home() / "cache" / "models" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _programs() -> tuple[Path, Path]:
+    """Name the files that make a tiny model: the program, and what it imports."""
+    from rlx.resources import payload_folder
+
+    return payload_folder() / "tiny_model.py", payload_folder() / "tiny_addition.py"
+
+
+def make_model(order: str, folder: Path, fix: str) -> None:
+    """Make the folder, as a whole or not at all. Raises RlxError, with this fix, where the programs fail."""
+    beside = folder.with_name(f".{folder.name}-{os.getpid()}")
+    made = subprocess.run(
+        [sys.executable, str(_programs()[0]), str(beside), order],
+        capture_output=True,
+        text=True,
+        check=False,
+        encoding="utf-8",
+    )
+    if made.returncode:
+        shutil.rmtree(beside, ignore_errors=True)
+        said = made.stderr.strip().splitlines() or [f"exit {made.returncode}"]
+        raise RlxError(f"the tiny model could not be made: {said[-1]}", fix)
+    _keep(beside, folder)
+
+
+def _keep(beside: Path, folder: Path) -> None:
+    try:
+        beside.rename(folder)
+    except OSError:  # Another rehearsal was faster; what it made is the same.
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,23 +1,24 @@
-"""Write everything that is known of some runs as one page, to be passed on."""
+"""Write everything that is known of runs as one page, to be shared."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.derived_files import check_target, made_by, replace_file
+from rlx.api.generated_files import check_target, made_by, replace_file
 from rlx.api.judged_comparison import Compared, Uncompared
-from rlx.api.telling import unheard
+from rlx.api.runs import unheard
 from rlx.errors import ExitCode, NoSuchRun, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.selection import Run
-    from rlx.api.telling import Tell
+    from rlx.api.runs import Run, Tell
+    from rlx.compare.device_report import DeviceReport
     from rlx.evidence import ItemTexts, JudgedRun
     from rlx.evidence.diagnosis import Diagnosis
+    from rlx.model import LaunchPlan
     from rlx.runs import Index, RunRef
 
 
@@ -40,7 +41,7 @@ def report(
     `compare`. Raises UsageError for patterns that fit no metric and a share above 1 to reach, RlxError where the
     file is not rlx's own or cannot be written, NoSuchRun for unknown names.
     """
-    from rlx.api.selection import arm_name
+    from rlx.api.runs import arm_name
 
     report_named(Path(path), [arm_name(arm) for arm in arms], metric, seeds, curves, reach, tell, systems)
     return Path(path)
@@ -57,7 +58,7 @@ def report_named(
     systems: bool = False,
 ) -> Compared | Uncompared:
     """Write the page of the arms that the names mean; what it shows. Raises what `rlx.report` raises."""
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
 
     check_target(path)
     index = open_index()
@@ -68,7 +69,7 @@ def report_named(
 
 
 def _check_reach(found: Compared | Uncompared, reach: float | None) -> None:
-    """A share that no run can reach is percent, mostly: a table of runs that never did would be believed."""
+    """Refuse a share that no run can reach, mostly a percentage: its table would look like a result."""
     from math import isfinite
 
     if reach is None or not isinstance(found, Compared):
@@ -85,7 +86,6 @@ def write_page(
     """Write the page of a comparison, or of runs that no metric brings together."""
     import time
 
-    from rlx.api.device_reports import device_reports
     from rlx.report import Report, html
 
     # With the distance from UTC: a report is read elsewhere.
@@ -136,34 +136,32 @@ def found_runs(
     tell: Tell,
     systems: bool = False,
 ) -> Compared | Uncompared:
-    """The comparison; where no metric allows one, verdicts and evidence of the runs still say what happened."""
-    from rlx.api.comparing import compare_asked, with_left_out
+    """Return the comparison; where no metric allows one, the runs with their verdicts and evidence."""
+    from rlx.api.comparing import contrast, registered_question, select, with_words
     from rlx.api.judged_comparison import beside_control, judged_arms
-    from rlx.api.left_out import left_out_runs, with_records, without_records
-    from rlx.api.removing import removal_notes
 
-    refs, gone = with_records(index, _arms(index, names, seeds, tell), tell)
-    left_out = without_records(left_out_runs(index, names, refs), gone)
-    for note in removal_notes(index, chain(*refs)):
-        tell(note)
-    judged = judged_arms(index, refs, tell)
+    selected = select(index, names, _arms(index, names, seeds, tell), tell)
+    judged = judged_arms(index, selected.arms, tell)
     if len(names) < 2:
-        # Nobody said which arm is the control, but their recipe did.
-        order = sorted(range(len(refs)), key=lambda arm: judged[arm][0].arm != judged[arm][0].plan.control)
-        refs, judged = [refs[arm] for arm in order], [judged[arm] for arm in order]
+        # The control was not named; the recipe declares it.
+        order = sorted(range(len(judged)), key=lambda arm: judged[arm][0].arm != judged[arm][0].plan.control)
+        selected = replace(selected, arms=[selected.arms[arm] for arm in order])
+        judged = [judged[arm] for arm in order]
     arms = beside_control(index, judged)
     try:
-        return with_left_out(compare_asked(index, refs, arms, metric, tell, systems), left_out)
+        question = registered_question(index, selected, arms, tell)
+        compared = contrast(index, selected, arms, question, metric, tell, systems)
+        return with_words(index, compared, selected, arms)
     except RlxError as problem:
         if problem.exit_code not in (ExitCode.NOT_VERIFIED, ExitCode.NOT_FINISHED):
             raise
-        return Uncompared([*chain(*arms)], problem.message, problem.exit_code, left_out)
+        return Uncompared([*chain(*arms)], problem.message, problem.exit_code, selected.left_out)
 
 
 def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell) -> list[tuple[RunRef, ...]]:
     """Make each of several names an arm; one name or none may mean all arms of a launch. Raises NoSuchRun."""
-    from rlx.api.arm_names import select_arms
-    from rlx.api.selection import runs_or_latest
+    from rlx.api.comparing import select_arms
+    from rlx.api.runs import runs_or_latest
 
     if len(names) > 1:
         return select_arms(index, names, seeds, tell)
@@ -171,3 +169,41 @@ def _arms(index: Index, names: Sequence[str], seeds: Collection[int], tell: Tell
     if not found:
         raise NoSuchRun(f"no such run with seed {' or '.join(map(str, seeds))}", "leave out --seed")
     return [tuple(ref for ref in found if ref.arm == arm) for arm in dict.fromkeys(ref.arm for ref in found)]
+
+
+def device_reports(runs: Sequence[JudgedRun], labels: Mapping[str, str]) -> tuple[DeviceReport, ...]:
+    """Return a report for each run that was sampled, and for its other nodes. `labels`: what a run is called, by its
+    id.
+    """
+    return tuple(report for run in runs for report in _reports(run, labels.get(run.run_id, run.name)))
+
+
+def _reports(run: JudgedRun, label: str) -> Iterator[DeviceReport]:
+    """Yield the report of the head, which knows the steps and so the phases, and those of the other nodes."""
+    from rlx.compare.device_report import DeviceReport
+    from rlx.evidence.device_use import device_use
+
+    if use := device_use(run.usage, run.evidence):
+        yield DeviceReport(run.run_id, label, use, _estimated(run.plan))
+    for name, usage in run.usage_of_others.items():
+        if use := device_use(usage, run.evidence):
+            yield DeviceReport(run.run_id, f"{label}, {name}", use, {})
+
+
+def _estimated(plan: LaunchPlan) -> Mapping[str, tuple[float, float]]:
+    """Return the estimate by phase, with the memory of the driver, which npu-smi counts."""
+    from rlx.api.launching import recipe_of
+    from rlx.errors import UsageError
+    from rlx.planning.rules.facts import facts_of
+
+    if plan.device_kind == "cpu":
+        return {}
+    try:
+        resolved = recipe_of(plan)
+        found = facts_of(resolved).memory if resolved else None
+    except UsageError:
+        return {}
+    if found is None:
+        return {}
+    kept = max(0.0, found.job.device.size - found.capacity) if plan.device_kind == "npu" else 0.0
+    return {phase.name: (phase.lower + kept, phase.upper + kept) for phase in found.phases}

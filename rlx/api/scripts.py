@@ -1,4 +1,4 @@
-"""Turn a launch script of the users' own into a launch plan, so that it runs as a recipe does."""
+"""Turn a user's launch script into a launch plan, so that it runs like a recipe."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Plans
-    from rlx.api.target import Target
+    from rlx.api.hosts import Target
+    from rlx.api.planning import Plans
     from rlx.backends.shared.users_launches import UsersScriptPart
     from rlx.model import Image, LaunchPlan
     from rlx.recipe.schema import Aqn
@@ -38,17 +38,15 @@ def plan_script(
     secrets: Sequence[str] = (),
     accepts_lines: bool = False,
 ) -> Plans:
-    """Plan one run of a bash script, unchanged, and look at its host.
+    """Plan one run of a bash script, unchanged, and query its host.
 
     `aqn` is noise to add from outside, as `sigma_start=…,sigma_end=…,stages=…,steps=…`. `workdir` is the folder on the
     host that it starts in: by default the current one on this machine, the home directory elsewhere. `accepts_lines`
     lets it end others' processes and leave its run. Raises UsageError for a script or noise that cannot be used,
     HostError.
     """
-    from rlx.api.host_check import HostLooks
-    from rlx.api.planning import find_backends
-    from rlx.api.plans import Draft, Plans
-    from rlx.api.target import named_target
+    from rlx.api.hosts import HostQueries, named_target
+    from rlx.api.planning import Draft, Plans, find_backends
     from rlx.backends.shared.users_launches import UsersScript
     from rlx.planning.preflight import sealed_plan
 
@@ -56,7 +54,7 @@ def plan_script(
     target = named_target(host, container, devices)
     if target.workers:
         raise UsageError(f"--host {host}: a script runs on one host", "several hosts need a recipe with layout.nodes")
-    looks = HostLooks(target)
+    looks = HostQueries(target)
     find_backends(looks, [], target)()
     place = looks.found()
     start = workdir or (str(Path.cwd()) if place.is_here else "~/")
@@ -67,7 +65,7 @@ def plan_script(
 
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:
-    """Raises UsageError where a script has a secret in it: a written plan holds the script as it is."""
+    """Refuse a script that contains a secret, because a written plan contains the script. Raises UsageError."""
     from rlx.model.run_dir import SCRIPT_DIR
     from rlx.secret_text import lines_with_secrets
 
@@ -116,7 +114,7 @@ def _read(path: Path) -> str:
 
 
 def _program(first_line: str) -> str:
-    """The program that a script's first line names; "" if none."""
+    """Return the program that a script's first line names; "" if none."""
     if not first_line.startswith("#!"):
         return ""
     words = [word for word in first_line[2:].split() if not word.startswith("-")]
@@ -137,7 +135,7 @@ def _engine(text: str, *, wants_noise: bool) -> UsersScriptPart:
 
 
 def _devices(place: Target) -> tuple[str, int, tuple[int, ...]]:
-    """Kind and number of the devices to lease, and which; all of its host where nobody said. Raises UsageError."""
+    """Return kind, number and ids of the devices to lease; by default all of the host. Raises UsageError."""
     from rlx.hosts.inventory.host_devices import parse_devices
 
     device = place.host.device
@@ -145,7 +143,7 @@ def _devices(place: Target) -> tuple[str, int, tuple[int, ...]]:
         if place.devices is not None and device is None:
             name = place.site.host
             raise UsageError(
-                f"--devices {place.devices}: nobody said what devices {name} has",
+                f"--devices {place.devices}: the entry of {name} declares no devices",
                 f"write device: {{kind: npu, count: 8}} into its entry (rlx hosts show {name} names the file)",
             )
         return "cpu", 1, ()

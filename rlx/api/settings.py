@@ -1,4 +1,4 @@
-"""Show and change what commands assume where nothing is typed: the default host, its container, the folder of its runs.
+"""Show and change the defaults of commands: the host, its container, the folder of its runs.
 
 They are written in the user's file of hosts. The project's file goes before where it has defaults, as do variables.
 """
@@ -35,7 +35,7 @@ def settings() -> tuple[Setting, ...]:
 
     Raises UsageError for a file of hosts with mistakes.
     """
-    from rlx.api.home import rlx_home
+    from rlx.api.runs import rlx_home
     from rlx.hosts import default_host, known_host, project_file, user_file
 
     default = default_host()

@@ -6,23 +6,32 @@ between arms.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import fcntl
+import gzip
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from rlx.api.dealing import Deal, deal
+from rlx.api.planning import Distribution, HostCapacity, distribute
 from rlx.errors import ExitCode, RlxError, UsageError
-from rlx.model import Finding, Severity
+from rlx.local_files import bounded, open_regular, parse_json
+from rlx.model import Finding, LaunchPlan, Severity, from_jsonable, to_jsonable
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Missing, Plans
-    from rlx.api.sweep_hosts import LeftOut, SweepHost
-    from rlx.api.target import Target
+    from rlx.api.hosts import Target
+    from rlx.api.planning import Draft, MissingRuns, Plans
+    from rlx.model import Installation
+    from rlx.planning.host_query import QueriedHost
     from rlx.recipe import RecipeFile, ResolvedRecipe
-    from rlx.runs import RunRef
+    from rlx.runs import Leases, RunRef
 
 _Places = Mapping[int, str]
+_MOST_BYTES = 512 << 20
 
 
 def plan_sweep(
@@ -39,32 +48,26 @@ def plan_sweep(
     strict: bool = False,
     only_missing: bool = False,
 ) -> Plans:
-    """Plan every arm with every seed, and deal the blocks to these hosts by what is free there and what fits.
+    """Plan every arm with every seed, and distribute the blocks to these hosts by what is free and what fits.
 
     A host that does not answer or that the preflight refuses, with `strict` for a warning, is left out and named in
     `findings` (RLX043). `only_missing`: of a registered experiment what is not there yet. The other words are those of
-    `rlx.plan`. A launch that was interrupted keeps its deal. Raises UsageError, and RlxError (exit 4, 5) if no host is
-    left.
+    `rlx.plan`. A launch that was interrupted keeps its distribution. Raises UsageError, and RlxError (exit 4, 5) if no
+    host is left.
     """
-    from rlx.api.planning import named_arms
+    from rlx.api.hosts import sweep_targets
+    from rlx.api.planning import missing_runs, named_arms
     from rlx.api.recipes import recipe_file
-    from rlx.api.target import sweep_targets
 
     targets = sweep_targets(hosts, container, devices, consents=trust)
     file = recipe_file(recipe, sets)
-    missing = _missing(file, named_arms(file, arms)) if only_missing and not seeds else None
+    missing = missing_runs(file, named_arms(file, arms)) if only_missing and not seeds else None
     resolved = _resolved(file, arms, seeds, missing, send)
     return replace(_planned(file, targets, resolved, strict, missing, container), missing=missing)
 
 
-def _missing(file: RecipeFile, arms: Sequence[str]) -> Missing | None:
-    from rlx.api.missing_runs import missing_runs
-
-    return missing_runs(file, arms)
-
-
 def _resolved(
-    file: RecipeFile, arms: Sequence[str], seeds: Sequence[int], missing: Missing | None, send: Sequence[str]
+    file: RecipeFile, arms: Sequence[str], seeds: Sequence[int], missing: MissingRuns | None, send: Sequence[str]
 ) -> list[ResolvedRecipe]:
     from rlx.api.planning import block_slots, named_arms
 
@@ -79,44 +82,44 @@ def _planned(
     targets: Sequence[Target],
     resolved: Sequence[ResolvedRecipe],
     strict: bool,
-    missing: Missing | None,
+    missing: MissingRuns | None,
     container: str | None,
 ) -> Plans:
-    from rlx.api.plans import Plans
-    from rlx.api.sweep_hosts import look_at_hosts
+    from rlx.api.planning import Plans
 
     names = tuple(target.host.name for target in targets)
     asked = _digest(file, targets, resolved)
     if not resolved:
-        return Plans((), deal=Deal(asked, names, ()))
+        return Plans((), distribution=Distribution(asked, names, ()))
     blocks = _blocks(resolved)
     begun = _begun(asked)
     # A place that was chosen stays the block's, also where nothing is free there now.
     settled = {ref.seed: ref.host for ref in begun} or _earlier(missing)
     found, left_out = look_at_hosts(targets, resolved, next(iter(blocks.values())), strict)
     if not found:
-        raise _nobody(left_out)
+        raise _no_host_left(left_out)
     findings = (*map(_told, left_out), *_of_blocks(settled, found, blocks, begun))
     if not begun:
         settled = {seed: host for seed, host in settled.items() if _is_there(host, found)}
     sizes = {seed: len(block) for seed, block in blocks.items()}
-    placed = deal(sizes, [one.room for one in found], settled)
+    placed = distribute(sizes, [one.capacity for one in found], settled)
     if not placed:
-        raise _nothing(findings)
+        text = "\n".join(f"{finding.id} {finding.message}" for finding in findings)
+        raise RlxError(f"nothing can be launched now:\n{text}", "the same launch again, later", ExitCode.UNREACHABLE)
     by_name = {one.name: one for one in found}
     drafts = chain.from_iterable(by_name[host].drafts(blocks[seed]) for seed, host in placed.items())
     looks = (look for one in found if one.name in placed.values() for look in one.looks)
-    dealt = Deal(
+    distribution = Distribution(
         asked,
         names,
-        tuple(one.room for one in found),
+        tuple(one.capacity for one in found),
         findings,
         container,
         targets[0].devices,
         {one.arm: one.watched.model_dump(mode="json") for one in resolved if one.watched},
         is_new=not begun,
     )
-    return Plans(tuple(drafts), tuple(looks), deal=dealt)
+    return Plans(tuple(drafts), tuple(looks), distribution=distribution)
 
 
 def _digest(file: RecipeFile, targets: Sequence[Target], resolved: Sequence[ResolvedRecipe]) -> str:
@@ -137,19 +140,19 @@ def _blocks(resolved: Sequence[ResolvedRecipe]) -> dict[int, list[ResolvedRecipe
 
 
 def _begun(asked: str) -> tuple[RunRef, ...]:
-    """The runs of the launch that asked for the same and came to no end."""
-    from rlx.api.selection import open_index
+    """Return the runs of the launch that asked for the same and came to no end."""
+    from rlx.api.runs import open_index
     from rlx.runs.launching.launch import unfinished
 
     pending = unfinished(open_index(), asked)
     return pending.runs if pending else ()
 
 
-def _earlier(missing: Missing | None) -> dict[int, str]:
+def _earlier(missing: MissingRuns | None) -> dict[int, str]:
     """Where the other arms of the missing runs' blocks are."""
     if missing is None or missing.completes:
         return {}
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
 
     refs = {ref.run_id: ref for ref in open_index().known_runs()}
     runs = (slot.run for slot in missing.slots if slot.run is not None)
@@ -163,7 +166,7 @@ def _is_there(host: str, found: Sequence[SweepHost]) -> bool:
 def _of_blocks(
     settled: _Places, found: Sequence[SweepHost], blocks: Mapping[int, object], begun: Sequence[RunRef]
 ) -> list[Finding]:
-    """What is to be said of blocks whose host takes no part, unless all their runs are there."""
+    """Report blocks whose host takes no part, unless all their runs exist."""
     apart = [(seed, host) for seed, host in settled.items() if seed in blocks and not _is_there(host, found)]
     if not begun:
         return [_split(seed, host) for seed, host in apart]
@@ -172,14 +175,14 @@ def _of_blocks(
 
 
 def _not_arrived(begun: Sequence[RunRef]) -> set[int]:
-    """The seeds of runs of which their hosts have not said that they are there."""
-    from rlx.api.selection import open_index
+    """Return the seeds of runs of which their hosts have not said that they are there."""
+    from rlx.api.runs import open_index
 
     there = {ref.run_id for ref in open_index().runs()}
     return {ref.seed for ref in begun if ref.run_id not in there}
 
 
-def _told(left_out: LeftOut) -> Finding:
+def _told(left_out: ExcludedHost) -> Finding:
     message = f"{left_out.host} is left out, the others take its share: {left_out.why}"
     return Finding("RLX043", Severity.WARNING, message, f"rlx doctor {left_out.host} shows all that is known of it")
 
@@ -194,15 +197,9 @@ def _stays(seed: int, host: str) -> Finding:
     return Finding("RLX045", Severity.WARNING, message, f"the same launch again once {host} can be used")
 
 
-def _nothing(findings: Sequence[Finding]) -> RlxError:
-    """Every run went to a host that takes no part now."""
-    text = "\n".join(f"{finding.id} {finding.message}" for finding in findings)
-    return RlxError(f"nothing can be launched now:\n{text}", "the same launch again, later", ExitCode.UNREACHABLE)
-
-
-def _nobody(left_out: Sequence[LeftOut]) -> RlxError:
-    """What all hosts refuse is the recipe's; nobody answers is no refusal."""
-    from rlx.api.plans import refusal_code
+def _no_host_left(left_out: Sequence[ExcludedHost]) -> RlxError:
+    """Return the error where no host is left: if all refuse, the recipe is at fault; a timeout is no refusal."""
+    from rlx.api.planning import refusal_code
     from rlx.model import finding_text
 
     refused = [one.findings for one in left_out if one.findings]
@@ -214,3 +211,200 @@ def _nobody(left_out: Sequence[LeftOut]) -> RlxError:
     text = "\n".join(f"{one.host}: {one.why}" for one in left_out)
     code = ExitCode.PREFLIGHT_FAILED if refused else ExitCode.UNREACHABLE
     return RlxError(f"no host is left for the sweep:\n{text}", "rlx doctor HOST shows all that is known of one", code)
+
+
+@dataclass(frozen=True, slots=True)
+class ExcludedHost:
+    """A host that takes no part: the findings that speak against it, or why it could not be asked."""
+
+    host: str
+    why: str
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SweepHost:
+    """A host that takes part. `trees`: by the number of the recipe, the back-end that it would import there."""
+
+    target: Target
+    resolved: Sequence[ResolvedRecipe]
+    trees: Sequence[Installation | None]
+    looks: tuple[QueriedHost, ...]
+    capacity: HostCapacity
+
+    @property
+    def name(self) -> str:
+        return self.target.host.name
+
+    def drafts(self, block: Sequence[ResolvedRecipe]) -> list[Draft]:
+        """Plan these for this host."""
+        from rlx.api.planning import Draft, plan_on
+
+        trees = {id(one): tree for one, tree in zip(self.resolved, self.trees, strict=True)}
+        return [Draft(plan_on(one, self.target, trees[id(one)]), trees[id(one)]) for one in block]
+
+
+def look_at_hosts(
+    targets: Sequence[Target], resolved: Sequence[ResolvedRecipe], first: Sequence[ResolvedRecipe], strict: bool
+) -> tuple[list[SweepHost], list[ExcludedHost]]:
+    """Check the `first` block on every host; its findings are those that all blocks share.
+
+    Raises UsageError for what no host can mend.
+    """
+    from rlx.runs.queries import in_parallel
+
+    answers = in_parallel(targets, lambda target: _look(target, resolved, first, strict))
+    for problem in (one for one in answers if isinstance(one, RlxError)):
+        raise problem
+    there = [one for one in answers if isinstance(one, SweepHost)]
+    return there, [one for one in answers if isinstance(one, ExcludedHost)]
+
+
+def _look(
+    target: Target, resolved: Sequence[ResolvedRecipe], first: Sequence[ResolvedRecipe], strict: bool
+) -> SweepHost | ExcludedHost:
+    from rlx.api.planning import Plans
+    from rlx.hosts.host_errors import HostError
+
+    try:
+        found = _examined(target, resolved)
+        drafts = found.drafts(first)
+        if fatal := Plans(tuple(drafts), found.looks).fatal(strict):
+            return ExcludedHost(found.name, "; ".join(f"{finding.id} {finding.message}" for finding in fatal), fatal)
+        return replace(found, capacity=_capacity(found, [draft.plan for draft in drafts]))
+    except HostError as error:
+        name = target.host.name
+        return ExcludedHost(name, error.message.splitlines()[0].removeprefix(f"{name}: "))
+
+
+def _examined(target: Target, resolved: Sequence[ResolvedRecipe]) -> SweepHost:
+    """Query a host and its back-ends. Raises HostError."""
+    from rlx.api.hosts import HostQueries
+    from rlx.api.planning import find_backends
+
+    looks = HostQueries(target)
+    found = find_backends(looks, resolved, target)
+    place = looks.found()
+    return SweepHost(place, resolved, found(), looks.result(), HostCapacity(target.host.name, 1, 0))
+
+
+def _capacity(found: SweepHost, plans: Sequence[LaunchPlan]) -> HostCapacity:
+    """Return how many runs fit on the host. Raises HostError."""
+    from rlx.runs import query_leases
+
+    site, kind = found.target.site, plans[0].device_kind
+    leases = query_leases(site.place, site.leases)
+    devices = max(plan.devices for plan in plans)
+    return HostCapacity(
+        found.name, max(1, (_devices(found, kind) - _taken(leases, kind)) // devices), _ahead(leases, kind)
+    )
+
+
+def _devices(found: SweepHost, kind: str) -> int:
+    """Return as many as its entry says, or as the query found; 0 where unknown."""
+    declared = found.target.host.device
+    if kind == "cpu":
+        return 1
+    if declared and declared.count is not None:
+        return declared.count
+    sides = (look.results.environment for look in found.looks)
+    return max((len(side.of("devices").get("numbers") or ()) for side in sides if side), default=0)
+
+
+def _taken(leases: Leases, kind: str) -> int:
+    """Count the devices in use outside the queue, which no run can have."""
+    return len({one.device for one in leases.foreign if one.kind == kind})
+
+
+def _ahead(leases: Leases, kind: str) -> int:
+    held = {one.run_id for one in leases.held if one.kind == kind}
+    return len(held | {one.run_id for one in leases.waiting if one.kind == kind})
+
+
+@dataclass(frozen=True, slots=True)
+class SweepFile:
+    """A sweep as it was dealt. `hosts`, `container` and `devices` as typed; `plans` by seed and arm.
+
+    `watched`: by arm, the noise of another arm that is watched for in it. `widths`: by host, how many runs fit there.
+    """
+
+    hosts: tuple[str, ...]
+    container: str | None
+    devices: str | None
+    widths: Mapping[str, int]
+    watched: Mapping[str, Any]
+    plans: Mapping[tuple[int, str], LaunchPlan]
+
+
+def sweep_folder(home: Path) -> Path:
+    """Return the folder of the sweeps; without it none was launched."""
+    return home / "sweeps"
+
+
+def keep_sweep(home: Path, plans: Plans) -> None:
+    """Write it down before anything is shipped; of a launch that is brought to its end the first one stays.
+
+    Raises RlxError.
+    """
+    distribution = plans.distribution
+    if distribution is None:
+        return
+    path = _path(home, distribution.asked)
+    document = {
+        "hosts": distribution.hosts,
+        "container": distribution.container,
+        "devices": distribution.devices,
+        "widths": {capacity.host: capacity.width for capacity in distribution.capacities},
+        "watched": distribution.watched,
+        "plans": to_jsonable(plans.plans),
+    }
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.exists() and not distribution.is_new:
+            return
+        scratch.write_bytes(gzip.compress(json.dumps(document).encode(errors="surrogateescape"), 6))
+        scratch.chmod(0o600)
+        scratch.replace(path)
+    except OSError as error:
+        raise RlxError(
+            f"{path}: {error.strerror}", "rlx keeps there what it needs to move runs to a free host"
+        ) from None
+
+
+def read_sweep(home: Path, asked: str) -> SweepFile | None:
+    """Read the sweep with this digest; None where none was launched, or it cannot be read."""
+    with suppress(OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, UsageError):
+        with open_regular(_path(home, asked)) as packed, gzip.open(packed) as file:
+            document = parse_json(bounded(file, _MOST_BYTES))  # type: ignore[arg-type]
+        plans = [from_jsonable(LaunchPlan, plan, "plan") for plan in document["plans"]]
+        return SweepFile(
+            hosts=tuple(document["hosts"]),
+            container=document["container"],
+            devices=document["devices"],
+            widths=dict(document["widths"]),
+            watched=dict(document["watched"]),
+            plans={(plan.seed, plan.arm): plan for plan in plans},
+        )
+    return None
+
+
+def _path(home: Path, asked: str) -> Path:
+    return sweep_folder(home) / f"{asked}.json.gz"
+
+
+@contextmanager
+def only_one(home: Path, *, wait: bool) -> Iterator[bool]:
+    """Launch or move a sweep as the only rlx of this home; False where another one is working and `wait` is false."""
+    folder = sweep_folder(home)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(descriptor)

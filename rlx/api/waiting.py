@@ -1,18 +1,17 @@
-"""Wait until runs have ended, and say how."""
+"""Wait until runs have ended."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING
 
-from rlx.api.telling import unheard
+from rlx.api.runs import unheard
 from rlx.errors import ExitCode, RlxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rlx.api.selection import Runs
-    from rlx.api.telling import Tell
+    from rlx.api.runs import Runs, Tell
     from rlx.runs import Index, RunRef
     from rlx.runs.status.snapshots import Snapshot
 
@@ -29,17 +28,19 @@ def wait(
     """Return the rows of `status` once all these runs have ended; without names, those of the latest launch.
 
     Blocks of a sweep move to hosts that are free meanwhile, and attempts are begun where a recipe asks for it. A host
-    that does not answer is waited for. `timeout_s` is in seconds. `tell` hears what is waited for whenever that
-    changes, `seen` the rows of each look. Raises RlxError (exit code 11) when the time is up, NoSuchRun.
+    that does not answer is waited for. `timeout_s` is in seconds. `tell` receives what is waited for whenever that
+    changes, `seen` receives the rows of each query. Raises RlxError (exit code 11) when the time is up, NoSuchRun.
     """
-    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.api.runs import open_index, runs_or_latest
 
     told = ""
 
     def show(rows: Sequence[Snapshot]) -> None:
         nonlocal told
         seen(rows)
-        if (states := _states(rows)) != told and not _have_ended(rows):
+        # Where its host does not answer, the state that a run was last known to be in.
+        known = (f"{row.ref.run_id} {(row.observation.last_known or row.state).value}" for row in rows)
+        if (states := ", ".join(known)) != told and not _have_ended(rows):
             tell(f"waiting: {states}")
             told = states
 
@@ -57,12 +58,12 @@ def until_ended(
 ) -> list[Snapshot]:
     """Query these runs until they have ended; meanwhile move blocks of sweeps, and begin attempts of recipes.
 
-    `tell` hears of outages, moves and attempts, `seen` the rows of each query. Raises RlxError past the deadline.
+    `tell` receives outages, moves and attempts, `seen` the rows of each query. Raises RlxError past the deadline.
     """
-    from rlx.api.outages import Outages
     from rlx.api.rebalancing import Rebalancing
-    from rlx.api.retrying_by_recipe import RetryingByRecipe
-    from rlx.api.selection import where_they_are
+    from rlx.api.retrying import RetryingByRecipe
+    from rlx.api.runs import where_they_are
+    from rlx.api.status import Outages
     from rlx.runs.status.judged_snapshots import judged_snapshots
     from rlx.runs.status.snapshots import HostBackoff
 
@@ -72,7 +73,7 @@ def until_ended(
         rows = judged_snapshots(index, refs, backoff)
         outages.tell([(row.ref, row.observation) for row in rows])
         seen(rows)
-        if moved := rebalancing.tend(rows) | retrying.tend(rows):
+        if moved := rebalancing.run_once(rows) | retrying.run_once(rows):
             refs = where_they_are(index, refs)
         if not moved and _have_ended(rows):
             return rows
@@ -85,13 +86,8 @@ def _have_ended(rows: Sequence[Snapshot]) -> bool:
     return all(row.state.is_terminal for row in rows)
 
 
-def _states(rows: Sequence[Snapshot]) -> str:
-    """Each run with its state; where its host does not answer, the one it was last known to be in."""
-    return ", ".join(f"{row.ref.run_id} {(row.observation.last_known or row.state).value}" for row in rows)
-
-
 def outcome(rows: Sequence[Snapshot]) -> ExitCode:
-    """The exit code of runs that have ended: that of the worst of them."""
+    """Return the exit code of runs that have ended: that of the worst of them."""
     from rlx.model import RunState
 
     states = {row.state for row in rows}

@@ -1,4 +1,4 @@
-"""Waive findings of finished runs, and take that back: with a reason and a name, shown wherever the run is."""
+"""Waive findings of finished runs with a reason and a name, and revoke waivers; both are shown with the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rlx.errors import NoSuchRun, RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.selection import Runs
+    from rlx.api.runs import Runs
     from rlx.evidence import JudgedRun
     from rlx.evidence.waivers import Waiver
     from rlx.runs import Index
@@ -28,12 +28,12 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
     """Accept findings of finished runs, such as RLX705. A finding that is waived again gets the new reason.
 
     `by`: who does; default: the user and machine. Raises, before anything is written, NoSuchRun for an unknown run,
-    UsageError for no reason, an unknown id or a run that goes on, RlxError for a finding that a run does not have or
-    that cannot be waived: a contradiction, or what is missing.
+    UsageError for a missing reason, an unknown id or a run that has not ended, RlxError for a finding that a run does
+    not have or that cannot be waived: a contradiction, or what is missing.
     """
     import time
 
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
     from rlx.evidence.waivers import Waiver
     from rlx.model.verdict_rules import RULES
     from rlx.runs.index.kept_waivers import read_waivers, write_waivers
@@ -52,15 +52,16 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
             _check_waivable(run, id)
     at = utc_text(time.time())
     for run in judged:
-        new = [Waiver(id, reason, who, at, RULES, _attempt(run)) for id in dict.fromkeys(ids)]
+        attempt = run.latest.name if run.latest else ""
+        new = [Waiver(id, reason, who, at, RULES, attempt) for id in dict.fromkeys(ids)]
         others = [each for each in read_waivers(index.home, run.run_id) if each.id not in ids]
         write_waivers(index.home, run.run_id, [*others, *new])
     return _after(index, judged)
 
 
 def unwaive(runs: Runs, ids: Sequence[str]) -> list[Waived]:
-    """Take waivers back: the inverse of `waive`. Raises RlxError, before anything is written, where there is none."""
-    from rlx.api.selection import open_index
+    """Revoke waivers: the inverse of `waive`. Raises RlxError, before anything is written, where one does not exist."""
+    from rlx.api.runs import open_index
     from rlx.runs.index.kept_waivers import read_waivers, write_waivers
 
     _check_ids(ids)
@@ -86,7 +87,7 @@ def _check_ids(ids: Sequence[str]) -> None:
 
 
 def _judged(index: Index, runs: Runs) -> list[JudgedRun]:
-    from rlx.api.selection import runs_or_latest
+    from rlx.api.runs import runs_or_latest
     from rlx.runs.judging.judge_runs import judge_runs
 
     refs = list({ref.head_id: ref for ref in runs_or_latest(index, runs)}.values())
@@ -109,12 +110,8 @@ def _check_waivable(run: JudgedRun, id: str) -> None:
         )
 
 
-def _attempt(run: JudgedRun) -> str:
-    return run.latest.name if run.latest else ""
-
-
 def _after(index: Index, judged: Sequence[JudgedRun]) -> list[Waived]:
-    from rlx.api.selection import runs_or_latest
+    from rlx.api.runs import runs_or_latest
     from rlx.runs.index.kept_waivers import read_waivers
     from rlx.runs.judging.judge_runs import judge_runs
 

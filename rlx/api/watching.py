@@ -1,4 +1,4 @@
-"""Lay out a tmux window over runs: their status on top, their logs side by side, and who has the devices below."""
+"""Open a tmux window for runs: their status on top, their logs side by side, and the use of devices below."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlx.errors import RlxError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rlx.api.selection import Runs
+    from rlx.api.runs import Run, Runs
     from rlx.runs import RunRef
 
 _MOST_LOGS = 4
@@ -36,7 +36,7 @@ def watch(runs: Runs | None = None) -> Watched:
 
     At most four logs are shown. Raises NoSuchRun, RlxError where tmux or libtmux is missing or tmux refuses.
     """
-    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.api.runs import open_index, runs_or_latest
 
     tmux = _libtmux()
     refs = runs_or_latest(open_index(), runs)
@@ -48,7 +48,9 @@ def watch(runs: Runs | None = None) -> Watched:
 
 def _libtmux() -> Any:
     if shutil.which("tmux") is None:
-        raise RlxError("rlx watch needs tmux, and there is none on this machine", f"apt-get install tmux; {_WITHOUT}")
+        raise RlxError(
+            "rlx watch needs tmux, which is not installed on this machine", f"apt-get install tmux; {_WITHOUT}"
+        )
     try:
         import libtmux
     except ImportError:
@@ -78,7 +80,9 @@ def _open(tmux: Any, refs: Sequence[RunRef]) -> Watched:
 
 
 def _session_here(tmux: Any) -> Any | None:
-    """The session in which this was typed; None outside of tmux, and in a shell that outlived the tmux it came from."""
+    """Return the session in which this was typed; None outside of tmux, and in a shell that outlived the tmux it came
+    from.
+    """
     socket, _, number = os.environ.get("TMUX", "").partition(",")
     if not socket:
         return None
@@ -116,3 +120,24 @@ def _devices(hosts: Sequence[str]) -> str:
 
 def _rlx(*arguments: str) -> str:
     return shlex.join((sys.executable, "-m", "rlx", *arguments))
+
+
+def attachable(run: Run | None = None) -> RunRef:
+    """Find the first of these runs, by default of the latest launch, that has not ended: an ended one has no session.
+
+    Raises NoSuchRun, and RlxError where all have ended.
+    """
+    from rlx.api.runs import open_index, runs_or_latest
+    from rlx.runs import take_snapshots
+
+    index = open_index()
+    refs = runs_or_latest(index, run)
+    seen = take_snapshots(index, refs)
+    alive = next((ref for ref in refs if not seen[ref.run_id].state.is_terminal), None)
+    if alive is None:
+        ended = ", ".join(ref.run_id for ref in refs)
+        raise RlxError(
+            f"nothing to attach to: {ended} {'has' if len(refs) == 1 else 'have'} ended",
+            "read its log: rlx logs " + refs[0].run_id,
+        )
+    return alive

@@ -40,8 +40,7 @@ def schedule(
     For each stage: the share of weights that differ after rounding to a dtype, and the standard deviation that
     arrives, where `sigma` was asked for. Factors on single layers (aqn.multipliers) come on top.
     """
-    from rlx.api.noise import noise_schedule
-    from rlx.api.norm_weights import norm_weights
+    from rlx.api.noise import noise_schedule, norm_weights
     from rlx.cli.text.noise_text import markdown_text, print_terminal, schedule_answer
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
 
@@ -63,7 +62,7 @@ def schedule(
 
 
 def _draw(plot: str, arms: Sequence[NoisyArm]) -> None:
-    from rlx.api.drawn_files import write_scene
+    from rlx.api.generated_files import write_scene
     from rlx.report import schedule_scene
 
     write_scene(plot, schedule_scene({arm.name: arm.noise.sigmas for arm in arms}))
@@ -105,7 +104,7 @@ def audit(
     The code runs in a process of its own with a tiny Qwen2 of transformers, and of vLLM where --python has that. It
     gets no variable of this shell and a scratch folder as home, but it can read your files: it is no sandbox.
     """
-    from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
+    from rlx.api.noise import AuditSchedule, read_noise_code, run_noise_code
     from rlx.cli.text.noise_text import audit_answer, print_reading, print_runs
 
     reading = read_noise_code(checkout, file=file, python=python, sources=sources or ())
@@ -115,7 +114,7 @@ def audit(
         _ask_before_executing(reading.hook, python)
     runs = None
     if not read:
-        schedule = Schedule(sigma_start, sigma_end, stages, steps)
+        schedule = AuditSchedule(sigma_start, sigma_end, stages, steps)
         with patience("making tiny models and calling the noise code on them, up to a minute …"):
             runs = run_noise_code(reading.hook, python=python, schedule=schedule, time_limit=time_limit)
     if as_json:

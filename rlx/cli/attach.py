@@ -24,7 +24,7 @@ def attach(
 
     Read-only unless --write; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
     """
-    from rlx.api.attaching import attachable
+    from rlx.api.watching import attachable
     from rlx.hosts.ssh.openssh import ssh_environment
     from rlx.runs.control import attach_command
 

@@ -57,7 +57,7 @@ def compare(
     control collapsed, or the registered question has no answer.
     """
     from rlx.api.comparing import compare_named
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
     from rlx.cli.text.pictures import IN_TERMINAL, check_files
 
     if as_markdown + as_csv + as_json + (plot == IN_TERMINAL) > 1:
@@ -73,11 +73,10 @@ def compare(
 
 
 def _print(compared: Compared, as_markdown: bool, as_csv: bool, as_json: bool) -> None:
-    from rlx.api.device_reports import device_reports
+    from rlx.api.reporting import device_reports
     from rlx.cli.text.compare_text import csv_text, left_out_lines, markdown_text, print_terminal, registered_words
-    from rlx.compare.claim import waived_in_words
-    from rlx.compare.comparison_document import comparison_document
     from rlx.compare.device_report import device_lines
+    from rlx.compare.sentences import comparison_document, waived_in_words
 
     comparison = compared.comparison
     devices = device_reports(compared.runs, {run.run_id: run.label for run in comparison.runs})

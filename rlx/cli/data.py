@@ -41,8 +41,7 @@ def tiny_cpu(
     They are made where the training will read them: here, on the host, or in its container. Prints the folder. What is
     complete already is left alone.
     """
-    from rlx.api.data_place import data_site
-    from rlx.api.tiny_data import make_tiny_data
+    from rlx.api.data import data_site, make_tiny_data
 
     answer = make_tiny_data(data_site(host, container), to, force=force, tell=narrate)
     if not answer["made"]:
@@ -92,7 +91,7 @@ def gsm8k(
     Source and target are paths on this machine, on the host, or in its container. Nothing is written if one row is
     bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
     """
-    from rlx.api.data_place import data_site, refuse_relative
+    from rlx.api.data import data_site, refuse_relative
     from rlx.hosts.host_errors import reading_answer
     from rlx.hosts.sent_python import place_text, run_sent
 
@@ -125,7 +124,7 @@ def _check(framework: str, tokenizer: str | None, preprocess: str | None) -> Non
 
 def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -> list[str]:
     """Run the back-end's own step and return the files that it made. Raise RlxError with its last lines."""
-    from rlx.api.data_place import refusal
+    from rlx.api.data import refusal
     from rlx.hosts.sent_python import place_text, run_sent
 
     narrate(f"running {step.command} in {checkout} …")
@@ -138,7 +137,7 @@ def _preprocessed(site: Site, step: Preprocessing, checkout: str, folder: str) -
 
 
 def _error(answer: dict[str, Any], where: str) -> RlxError:
-    from rlx.api.data_place import refusal
+    from rlx.api.data import refusal
     from rlx.planning.data_files import rows_by_fault
 
     if answer["problem"] != "rows":
@@ -190,7 +189,7 @@ def check(
     Rows, columns, chat messages, ground truths for the recipe's reward, prompt lengths where the model's tokenizer is,
     and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
     """
-    from rlx.api.data_check import check_data
+    from rlx.api.data import check_data
     from rlx.hosts.sent_python import place_text
     from rlx.recipe import load_recipe
 

@@ -14,7 +14,7 @@ from rlx.cli.frame.output import console, narrate, print_json, print_text
 from rlx.cli.text.table_text import paragraph
 
 if TYPE_CHECKING:
-    from rlx.api.demo import Shown
+    from rlx.api.demo import DemoResult
 
 
 def demo(
@@ -31,7 +31,7 @@ def demo(
     """
     from rlx.api.demo import demo as show
 
-    shown: list[Shown] = []
+    shown: list[DemoResult] = []
     for scene in show(to):
         shown.append(scene)
         if not as_json:
@@ -43,7 +43,7 @@ def demo(
     narrate(f"written: {', '.join(scene.page.name for scene in shown)} in {to}; remove the folder when you are done")
 
 
-def print_scene(shown: Shown) -> None:
+def print_scene(shown: DemoResult) -> None:
     """Print the claim of the scene, what happened, and what `status` and `compare` report."""
     from rlx.cli.text.run_text import tables
 
@@ -57,7 +57,7 @@ def print_scene(shown: Shown) -> None:
     print_text(f"rlx reports: {said(shown)}\n")
 
 
-def said(shown: Shown) -> str:
+def said(shown: DemoResult) -> str:
     """Return the verdict that rules the pair out; if none does, what the comparison supports."""
     for row in shown.rows:
         if not row.verdict.is_result(ended=True):
@@ -81,7 +81,7 @@ def print_next(folder: Path) -> None:
     )
 
 
-def demo_answer(shown: Sequence[Shown]) -> dict[str, Any]:
+def demo_answer(shown: Sequence[DemoResult]) -> dict[str, Any]:
     """Return each scene with its verdicts and what the comparison supports, for --json."""
     from rlx.cli.text.run_document import verdict_document
 

@@ -38,7 +38,7 @@ def doctor(
     the findings are those of rlx plan and rlx launch, with their exit codes: 2 if an error is the recipe's own, 5 for
     any other; 4 if the host cannot be reached.
     """
-    from rlx.api.checkup import examine_host
+    from rlx.api.doctor import examine_host
 
     where = f"{host or 'local'}, container {container}" if container else host or "local"
     narrate(f"checking {where} …")

@@ -32,8 +32,8 @@ def explain(
 
     Any id that rlx prints, whether of a recipe, a host, a run or a comparison.
     """
-    from rlx.api.explaining import explain as explanation_of
-    from rlx.api.explaining import explain_all
+    from rlx.api.diagnosing import explain as explanation_of
+    from rlx.api.diagnosing import explain_all
     from rlx.model import to_jsonable
 
     language = language or reader_language()

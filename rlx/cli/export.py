@@ -12,7 +12,7 @@ from rlx.cli.frame.options import TRACKERS, RunsArgument
 from rlx.cli.frame.output import narrate, patience, print_json, print_text
 
 if TYPE_CHECKING:
-    from rlx.api.exporting import Export
+    from rlx.api.metrics import Export
     from rlx.trackers import ExportedRun
 
 
@@ -38,7 +38,7 @@ def export(
     valid. Nothing leaves this machine: the last line is the command that shows or sends them. TensorBoard takes no
     package, each other tracker its own.
     """
-    from rlx.api.exporting import export as export_runs
+    from rlx.api.metrics import export as export_runs
 
     with patience("still writing"):
         found = export_runs(runs or None, to=to, folder=out, project=project, tell=narrate)

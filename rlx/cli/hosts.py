@@ -18,7 +18,7 @@ from rlx.model import LOCAL
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
-    from rlx.api.reindexing import Reindexed
+    from rlx.api.status import Reindexed
     from rlx.hosts import Host
     from rlx.hosts.inventory.host import HostFile
     from rlx.hosts.inventory.trusted import Project
@@ -157,7 +157,7 @@ def add(
 @hosts.command()
 def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> None:
     """Make the container of the host's image, as a launch does, unless it runs already. Prints its name."""
-    from rlx.api.containers import start_container
+    from rlx.api.hosts import start_container
     from rlx.model import to_jsonable
 
     with patience(f"starting a container on {name} …"):
@@ -190,7 +190,7 @@ def reindex(as_json: _Json = False) -> None:
     The old one stays beside it under a name with the time: digests of manifests and containers as they were launched,
     and launches that are under way, are nowhere else. Exit code 4 if a host does not answer.
     """
-    from rlx.api.reindexing import reindex as build_anew
+    from rlx.api.status import reindex as build_anew
 
     with patience():
         done = build_anew(narrate)

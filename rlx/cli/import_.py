@@ -34,7 +34,7 @@ def import_(
     attempts of one run. Without a recipe it is checked against the configuration that it prints: unverified at best.
     For a log that still grows: rlx track.
     """
-    from rlx.api.taking_in import import_logs
+    from rlx.api.tracking import import_logs
 
     with tidy_end():
         taken = import_logs(logs, name, arm=arm, recipe=recipe, seed=seed, validation_items=val_size)

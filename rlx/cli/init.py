@@ -55,7 +55,7 @@ def init(
     A launch is read, never run. Each of its keys is checked against what the recipe renders; the table of all keys is
     behind -v.
     """
-    from rlx.api.recipe_source import is_launch
+    from rlx.api.found_launch import is_launch
     from rlx.recipe import start_recipe
 
     target = Path(path) / _DEFAULT if path.endswith("/") else Path(path)

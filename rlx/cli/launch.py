@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rlx.api.earlier_runs import with_power
 from rlx.api.launching import MANY_RUNS
-from rlx.api.planned_power import with_power
 from rlx.cli.frame.options import (
     ARM_LIST,
     ARMS,
@@ -42,7 +42,7 @@ from rlx.cli.plan import narrate_notes, print_plans
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Plans
+    from rlx.api.planning import Plans
     from rlx.model import Site
     from rlx.runs import Launched
 
@@ -132,7 +132,7 @@ def launch(
         plans = choice.plan_sweep(where, strict) if spread else choice.plan(where)
     plans = with_power(plans)
     if dry_run:
-        from rlx.api.earlier_memory import with_earlier_memory
+        from rlx.api.earlier_runs import with_earlier_memory
 
         print_plans(with_earlier_memory(plans), as_json, verbose=verbose, written=plan is not None)
     _refuse_or_warn(plans, strict)
@@ -217,16 +217,14 @@ class _Choice:
 
     def plan(self, where: Where) -> Plans:
         """Plan the recipe; of an experiment the missing runs, unless seeds are named or `again` is set."""
-        from rlx.api.host_check import HostLooks
-        from rlx.api.target import named_target
+        from rlx.api.hosts import HostQueries, named_target
 
         if self.recipe is None:
             fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
             raise UsageError("launch what?", fix)
         target = named_target(*where, consents=self.consents)
-        looks = HostLooks(target, meanwhile=_import_launching)
-        from rlx.api.missing_runs import plan_missing
-        from rlx.api.planning import plan_at
+        looks = HostQueries(target, meanwhile=_import_launching)
+        from rlx.api.planning import plan_at, plan_missing
         from rlx.api.recipes import recipe_file
 
         with patience(f"asking {', '.join(node.site.host for node in target.nodes)} …"):
@@ -272,7 +270,7 @@ def _check_recipe(recipe: str | None, sets: Sequence[str]) -> None:
 
 def _read_plans(plan: str, consents: bool, *others: object) -> Plans:
     """Read what `rlx plan --json` wrote. Raise UsageError for options beside it."""
-    from rlx.api.saved_plans import plan_again, read_plans
+    from rlx.api.launching import plan_again, read_plans
 
     if any(other is not None and other != [] for other in others):
         options = "--arm, --seed, --set, --send, --host, --container, --image and --devices"

@@ -40,7 +40,7 @@ def layouts(
 
     Layouts that fit come first, of them those with the least communication. Below: sizes that do not divide, and why.
     """
-    from rlx.api.layouts import layouts as list_layouts
+    from rlx.api.recipes import layouts as list_layouts
 
     listed = list_layouts(recipe, devices=devices, memory_gib=memory, arm=arm, sets=set_ or ())
     if as_json:

@@ -15,7 +15,7 @@ from rlx.errors import ExitCode, UsageError
 from rlx.terminal_text import printable, printable_lines
 
 if TYPE_CHECKING:
-    from rlx.api.run_logs import Logs
+    from rlx.api.logs import Logs
 
 _MOST_OTHERS = 5000
 
@@ -46,8 +46,8 @@ def logs(
     the values of these metrics, by step and arm. Exit code 1 where --grep finds nothing. Control sequences of a log
     never reach the terminal, and following resumes after lost connections.
     """
-    from rlx.api.run_logs import Logs
-    from rlx.api.run_logs import logs as read_logs
+    from rlx.api.logs import Logs
+    from rlx.api.logs import logs as read_logs
 
     if as_json and follow:
         raise UsageError("--json is one object, and --follow has no end", "leave one of them out")

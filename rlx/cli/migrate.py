@@ -34,7 +34,7 @@ def migrate(
     Comments and order stay. The result is checked as by `rlx validate`: exit code 2 if it is invalid, and nothing is
     written then. Without --tp it is the largest tensor parallel size with the fewest findings.
     """
-    from rlx.api.migration import migrate as migrate_recipe
+    from rlx.api.recipes import migrate as migrate_recipe
     from rlx.model import finding_text
 
     del engine  # there is one

@@ -21,7 +21,7 @@ from rlx.cli.frame.site_options import (
 from rlx.cli.text.table_text import fitted
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Plans
+    from rlx.api.planning import Plans
 
 
 def plan(
@@ -52,9 +52,8 @@ def plan(
     the recipe.
     """
     from rlx.api import planning
-    from rlx.api.earlier_memory import with_earlier_memory
-    from rlx.api.planned_power import with_power
-    from rlx.api.plans import refusal_code
+    from rlx.api.earlier_runs import with_earlier_memory, with_power
+    from rlx.api.planning import refusal_code
     from rlx.cli.text.plan_text import distribution_lines
 
     check_hosts(host, spread=spread, nodes=nodes)

@@ -14,8 +14,7 @@ from rlx.errors import ExitCode, RlxError
 from rlx.evidence.verdict import counted
 
 if TYPE_CHECKING:
-    from rlx.api.prune_choice import Item, Kept
-    from rlx.api.pruning import Prunable, Pruned
+    from rlx.api.pruning import Item, Kept, Prunable, Pruned
 
 _Runs = Annotated[
     list[str] | None,

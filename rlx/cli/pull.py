@@ -35,8 +35,8 @@ def pull(
     Into ./RUN_ID/, each file verified by its SHA-256 on the host. After an interruption the same command resumes; a log
     that has grown is completed. Exit code: 1 a file could not be fetched or verified · 4 the host cannot be reached.
     """
-    from rlx.api.pulling import pull as pull_runs
-    from rlx.api.selection import find_runs
+    from rlx.api.runs import find_runs
+    from rlx.api.runs import pull as pull_runs
 
     results: dict[str, Sequence[Pulled]] = {}
     try:

@@ -24,7 +24,7 @@ def queue(
     host that does not answer is shown as unreachable; others are unaffected.
     """
     from rlx.api.queues import queue as look
-    from rlx.api.selection import host_names
+    from rlx.api.runs import host_names
     from rlx.cli.text.queue_text import queue_document, queue_tables
 
     named = [name for each in (*(hosts or ()), *([host] if host else ())) for name in host_names(each)]

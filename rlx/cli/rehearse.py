@@ -15,7 +15,7 @@ from rlx.model import finding_text
 from rlx.table import table_of_rows
 
 if TYPE_CHECKING:
-    from rlx.api.rehearsing import Done
+    from rlx.api.rehearsing import RehearsalResult
 
 _MARKS = {True: "passed", False: "FAILED", None: "-"}
 _WIDEST = 48
@@ -51,7 +51,7 @@ def rehearse(
         raise typer.Exit(ExitCode.PREFLIGHT_FAILED)
 
 
-def text_lines(done: Done) -> Iterator[str]:
+def text_lines(done: RehearsalResult) -> Iterator[str]:
     made, result = done.rehearsal, done.result
     recipe = made.resolved.recipe
     outcome = "passed" if result.passed else "FAILED"

@@ -51,9 +51,9 @@ def report(
     secrets: rlx verify computes it again on any machine. Exit code, once the files are written: that of rlx compare. 0:
     the statements may be reported, of a single arm its values · 11 · 14.
     """
-    from rlx.api.bundling import Asked, bundle_asked
+    from rlx.api.bundles import BundleRequest, bundle_asked
     from rlx.api.reporting import report_named
-    from rlx.api.telling import unheard
+    from rlx.api.runs import unheard
 
     metric, curves = split_metrics(metrics)
     arms, chosen, tell = names or (), seeds or (), narrate
@@ -64,6 +64,6 @@ def report(
             print_text(str(page))
             tell = unheard
         if bundle is not None:
-            found = bundle_asked(bundle, Asked(tuple(arms), metric, tuple(chosen), systems), tell)
+            found = bundle_asked(bundle, BundleRequest(tuple(arms), metric, tuple(chosen), systems), tell)
             print_text(str(bundle))
     raise reportable_exit(found, allow_unverified)

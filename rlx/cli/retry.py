@@ -36,7 +36,7 @@ def retry(
     way, it begins no other. Prints the run ids.
     """
     from rlx.api.retrying import looks_at, secrets_of
-    from rlx.api.selection import open_index, runs_or_latest
+    from rlx.api.runs import open_index, runs_or_latest
 
     index = open_index()
     refs = runs_or_latest(index, names)

@@ -26,7 +26,7 @@ def rm(
     Nothing is deleted (rlx prune does that), and the id still finds the run. Comparisons of its experiment state that
     it was hidden, by whom and with which verdict, and `rlx status -a` shows it.
     """
-    from rlx.api.removing import remove, restore
+    from rlx.api.runs import remove, restore
 
     if undo:
         if reason or force:

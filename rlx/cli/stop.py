@@ -29,8 +29,7 @@ def stop(
     A run that waits never starts; one that has ended keeps its state, but processes that it left behind are ended. Exit
     code 1 if a process is still there afterwards.
     """
-    from rlx.api.selection import open_index
-    from rlx.api.stopping import not_ended, stop_refs, with_workers
+    from rlx.api.runs import not_ended, open_index, stop_refs, with_workers
     from rlx.runs.importing.log_source import is_adopted
 
     if bool(names) == everything:

@@ -33,7 +33,7 @@ def tag(
     `rlx status` shows tags, with -v notes, and finds runs by them: --where tag=keep. Both stay on this machine and
     never enter a verdict. Any run can have them, also one tracked or imported.
     """
-    from rlx.api.tagging import tag as tag_runs
+    from rlx.api.runs import tag as tag_runs
     from rlx.cli.text.run_text import label_text
 
     if remove and not words:

@@ -34,7 +34,7 @@ def track(
     Nothing is written where it runs, and rlx stop refuses it. Without a recipe there are no expected steps or noise to
     check against: its verdict is unverified at best.
     """
-    from rlx.api.taking_in import adopt_at, plan_of
+    from rlx.api.tracking import adopt_at, plan_of
 
     place, path = parse_log(log)
     with patience():
@@ -48,7 +48,7 @@ def track(
 
 def parse_log(text: str) -> tuple[Place, str]:
     """Return where the log is, and its path there. Raise UsageError."""
-    from rlx.api.taking_in import place_of_log
+    from rlx.api.tracking import place_of_log
 
     match = _LOG.fullmatch(text)
     if match is None or "\0" in text:

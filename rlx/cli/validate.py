@@ -11,7 +11,7 @@ from rlx.cli.frame.output import print_json, print_text
 from rlx.errors import ExitCode
 
 if TYPE_CHECKING:
-    from rlx.api.validating import Validated
+    from rlx.api.recipes import Validated
 
 
 def validate(
@@ -28,7 +28,7 @@ def validate(
     Every arm of every recipe is checked, and all findings are reported at once; `rlx explain ID` explains each. Exit
     code 2 if a recipe is invalid.
     """
-    from rlx.api.validating import validate as validate_recipe
+    from rlx.api.recipes import validate as validate_recipe
 
     rows = [_row(validate_recipe(recipe, sets or ()), strict) for recipe in recipes]
     if as_json:

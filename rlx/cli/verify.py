@@ -17,8 +17,8 @@ from rlx.evidence.verdict import counted
 from rlx.model.verdict_rules import RULES
 
 if TYPE_CHECKING:
-    from rlx.api.bundle_judging import JudgedBundle
-    from rlx.api.claims import Claims, Difference
+    from rlx.api.bundles import Claims, Difference
+    from rlx.api.verifying import JudgedBundle
 
 _MOST_SHOWN = 20
 _LONGEST = 160
@@ -34,7 +34,7 @@ def verify(
     host is asked, and your own runs are not read. Exit code: 0 all of it follows, whether or not the claim, which is
     printed, may be reported · 14 something does not, or is worded by another version of rlx.
     """
-    from rlx.api.bundle_judging import judge_bundle
+    from rlx.api.verifying import judge_bundle
 
     with patience("verifying …"):
         judged = judge_bundle(bundle)

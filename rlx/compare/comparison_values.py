@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rlx.compare.align import StepRow
-from rlx.compare.compared_arms import ComparedArm, ComparedRun, same_seed
-from rlx.compare.config_diff import ConfigDifference
-from rlx.compare.difference_areas import CHAT_TEMPLATE, MODEL_WEIGHTS, Area
+from rlx.compare.alignment import StepRow
+from rlx.compare.arms import ComparedArm, ComparedRun, same_seed
+from rlx.compare.difference_areas import CHAT_TEMPLATE, MODEL_WEIGHTS, ConfigDifference, DifferenceArea
 from rlx.compare.equal_runs import EqualRuns
 from rlx.compare.evaluation_conditions import Broken, Condition, Measure
+from rlx.compare.excluded_runs import ExcludedRun, RelatedExperiment
 from rlx.compare.factors import factors_of
-from rlx.compare.item_counts import ItemCount
-from rlx.compare.left_out import LeftOut
-from rlx.compare.other_experiments import OtherExperiment
-from rlx.compare.registered_result import RegisteredResult
+from rlx.compare.metric import ItemCount
+from rlx.compare.registered_answer import RegisteredResult
 from rlx.compare.statistic import Statistic
 from rlx.errors import ExitCode
 from rlx.evidence import VerdictStatus
@@ -27,7 +25,7 @@ COLLAPSED = "RLX931"
 """The finding that the control collapsed before the step that is compared."""
 
 
-class Copy(NamedTuple):
+class CopiedOutput(NamedTuple):
     """Two validations with the same unique ids, each by the label of its run and its step."""
 
     label: str
@@ -62,7 +60,7 @@ class Pair:
     withheld: str = ""
     equal: tuple[EqualRuns, ...] = ()
     rules: int = RULES
-    copied_outputs: tuple[Copy, ...] = ()
+    copied_outputs: tuple[CopiedOutput, ...] = ()
 
     @property
     def arms(self) -> tuple[ComparedArm, ComparedArm]:
@@ -86,7 +84,7 @@ class Pair:
     @property
     def of_other_models(self) -> bool:
         """Tell whether whole systems are compared that began with other weights."""
-        other = {item.key for item in self.differences if item.area is not Area.INCIDENTAL}
+        other = {item.key for item in self.differences if item.area is not DifferenceArea.INCIDENTAL}
         weights = any(key.startswith(MODEL_WEIGHTS) for key in other)
         return self.measure.systems and (weights or ("model.path" in other and CHAT_TEMPLATE not in other))
 
@@ -116,9 +114,9 @@ class Pair:
 
     @property
     def items(self) -> ItemCount:
-        """n of the runs that are tested, and by whose words. Where they differ in n, RLX902 is there instead.
+        """Return n of the runs that are tested, and its source. Where they differ in n, RLX902 is there instead.
 
-        None where one of them has none: nobody says that it was validated on as many items as the others.
+        None where one of them has none: nothing shows that it was validated on as many items as the others.
         """
         counts: dict[ItemCount, list[str]] = {}
         for run in self.runs if self.has_seeds else self.checkpoints:
@@ -167,7 +165,7 @@ class Contrast:
 
     def is_result(self, control: ComparedArm, treatment: ComparedArm) -> bool:
         """Tell whether the difference of its two arms stands: all runs finished, none excluded, comparable."""
-        return not self.errors and all(arm.finished and not arm.struck for arm in (control, treatment))
+        return not self.errors and all(arm.finished and not arm.is_excluded for arm in (control, treatment))
 
     @property
     def is_of_collapse(self) -> bool:
@@ -176,7 +174,7 @@ class Contrast:
 
     @property
     def objection(self) -> str:
-        """The word that strikes a difference which is none of the treatment's; "" where nothing forbids to compare."""
+        """Return the word that excludes a difference not caused by the treatment; "" where the arms are comparable."""
         return "not comparable" if self.errors else ""
 
 
@@ -185,7 +183,7 @@ class Comparison:
     """`steps` holds one row a validated step, with the value of the control arm and then of each treatment arm.
 
     `is_share`: the values are shares of the items, so that their differences are points. `left_out`: the runs of the
-    same experiment that are not in here. `others`: experiments of the like, whose treatment is of `treatment_kind`,
+    same experiment that are not in here. `others`: related experiments, whose treatment is of `treatment_kind`,
     too. `registered`: what the registered experiment of these runs answers, from all of its runs, whichever of them are
     in here; None where they are of none, or of several. `withheld`: why no test and no interval is shown yet; "" where
     one may be. `systems`: whole systems are compared, so that no difference is declared and no setting credited.
@@ -197,9 +195,9 @@ class Comparison:
     treatments: tuple[ComparedArm, ...]
     steps: tuple[StepRow, ...]
     contrasts: tuple[Contrast, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[ExcludedRun, ...] = ()
     treatment_kind: str = ""
-    others: tuple[OtherExperiment, ...] = ()
+    others: tuple[RelatedExperiment, ...] = ()
     registered: RegisteredResult | None = None
     withheld: str = ""
     systems: bool = False
@@ -235,12 +233,12 @@ class Comparison:
         return self.outcome() is ExitCode.OK
 
     def outcome(self, *, allow_unverified: bool = False) -> ExitCode:
-        """The exit code of `rlx compare` and `rlx report`; what cannot be mended by waiting comes first.
+        """Return the exit code of `rlx compare` and `rlx report`; what waiting cannot fix comes first.
 
         `allow_unverified`: whether runs of which nothing worse is known than that they are unverified are accepted,
         and a control that collapsed.
         """
-        if any(run.struck for run in self.runs) or any(contrast.errors for contrast in self.contrasts):
+        if any(run.is_excluded for run in self.runs) or any(contrast.errors for contrast in self.contrasts):
             return ExitCode.NOT_VERIFIED
         registered = self.registered
         if registered and not (registered.is_open or registered.answers):

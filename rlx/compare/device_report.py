@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rlx.evidence.device_use import UNKNOWN, DeviceUse, PhasePeak
 
-HEADING = "what the devices did: for reading, it decides nothing"
+HEADING = "device usage (informational)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def device_lines(reports: Sequence[DeviceReport]) -> Iterator[str]:
 
 
 def sentences(use: DeviceUse) -> Iterator[str]:
-    """What stands out: growth, and neighbours."""
+    """Yield what is unusual in the device use: memory growth, and other processes."""
     yield from filter(None, (use.growth, use.neighbours))
 
 
@@ -49,7 +49,7 @@ def peak_words(peak: PhasePeak, report: DeviceReport) -> str:
 
 
 def estimate_text(report: DeviceReport, phase: str) -> str:
-    """The range, or `–` where there is none of that phase."""
+    """Return the range, or `–` where there is none of that phase."""
     if phase not in report.estimated:
         return "–"
     lower, upper = report.estimated[phase]

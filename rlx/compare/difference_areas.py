@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rlx.backends.registry import packages, parts
-
-
-class Area(StrEnum):
-    """The subject of a difference, by how much it can move the result: the first ones most.
-
-    incidental: names, places and packages that training does not use.
-    """
-
-    EVALUATION = "evaluation"
-    DATA = "data"
-    MODEL = "model"
-    REWARD = "reward"
-    TRAINING = "training"
-    CODE = "code"
-    VERSIONS = "versions"
-    LAYOUT = "layout"
-    INCIDENTAL = "incidental"
-
-    @property
-    def rank(self) -> int:
-        """0 for what can move the result most."""
-        return list(Area).index(self)
-
 
 VALIDATION_DATA = "validation data"
 HELD_OUT_DATA = "held-out data"
@@ -53,30 +31,51 @@ FOLLOWS_FROM = {
 """A recorded fact -> the recipe key whose path decides it."""
 CONFIG = "config"
 """The word before a key of the configuration that the training program composed."""
-
 _STACK = (
     "accelerate cann* datasets deepspeed flash* liger* megatron* mindstudio* numpy nvidia* peft pyarrow ray "
     "safetensors sglang* te* tensordict tokenizers torch* transformer* triton* vllm* xformers"
 )
 _VERIFIERS = "antlr4* latex2sympy* math-verify math_verify mathruler sympy"
-
-Patterns: TypeAlias = "Mapping[Area, tuple[str, ...]]"
+Patterns: TypeAlias = "Mapping[DifferenceArea, tuple[str, ...]]"
 _Rows: TypeAlias = "tuple[tuple[str, str], ...]"
+
+
+class DifferenceArea(StrEnum):
+    """The subject of a difference, by how much it can move the result: the first ones most.
+
+    incidental: names, places and packages that training does not use.
+    """
+
+    EVALUATION = "evaluation"
+    DATA = "data"
+    MODEL = "model"
+    REWARD = "reward"
+    TRAINING = "training"
+    CODE = "code"
+    VERSIONS = "versions"
+    LAYOUT = "layout"
+    INCIDENTAL = "incidental"
+
+    @property
+    def rank(self) -> int:
+        """0 for what can move the result most."""
+        return list(DifferenceArea).index(self)
+
 
 # The first that fits a key decides. A back-end's part `differences` adds patterns to an area, for its own keys. These
 # are for recipe keys and found facts.
 _FACTS: Patterns = {
-    Area.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA, CHAT_TEMPLATE),
-    Area.DATA: ("data.*", TRAINING_DATA),
-    Area.MODEL: ("model.*", f"{MODEL_WEIGHTS}*", "model configuration"),
-    Area.REWARD: (
+    DifferenceArea.EVALUATION: ("eval", "eval.*", VALIDATION_DATA, HELD_OUT_DATA, CHAT_TEMPLATE),
+    DifferenceArea.DATA: ("data.*", TRAINING_DATA),
+    DifferenceArea.MODEL: ("model.*", f"{MODEL_WEIGHTS}*", "model configuration"),
+    DifferenceArea.REWARD: (
         "reward",
         "reward.*",
         f"{REWARD_CODE}*",
         "file payload/reward*",
         *(f"package {name}" for name in _VERIFIERS.split()),
     ),
-    Area.LAYOUT: (
+    DifferenceArea.LAYOUT: (
         "layout.*",
         "hardware *",
         "rollout.tp",
@@ -84,7 +83,7 @@ _FACTS: Patterns = {
         "rollout.memory_fraction",
         "*micro_batch_size",
     ),
-    Area.INCIDENTAL: (
+    DifferenceArea.INCIDENTAL: (
         "backend.workdir",
         "backend.python",
         "code *",
@@ -95,7 +94,7 @@ _FACTS: Patterns = {
         "train.save_every",
         "aqn.min_trained_share",
     ),
-    Area.CODE: (
+    DifferenceArea.CODE: (
         "rlx",
         "git commit",
         "commit of *",
@@ -107,7 +106,7 @@ _FACTS: Patterns = {
         "backend.key_source",
         "backend.kind",
     ),
-    Area.VERSIONS: (
+    DifferenceArea.VERSIONS: (
         "backend.*",
         "python",
         "image",
@@ -119,8 +118,8 @@ _FACTS: Patterns = {
 }
 # For `overrides` and `config`: what many programs call alike.
 _OVERRIDES: Patterns = {
-    Area.EVALUATION: (),
-    Area.LAYOUT: (
+    DifferenceArea.EVALUATION: (),
+    DifferenceArea.LAYOUT: (
         "*num_workers",
         "*micro_batch_size*",
         "*parallel_size",
@@ -128,30 +127,46 @@ _OVERRIDES: Patterns = {
         "*gpu_memory_utilization",
         "ray_*",
     ),
-    Area.DATA: (),
-    Area.MODEL: ("*.model.*", "*.dtype", "*mixed_precision*"),
-    Area.REWARD: ("*reward*",),
-    Area.TRAINING: (),
-    Area.INCIDENTAL: ("*.profiler.*", "*_target_"),
+    DifferenceArea.DATA: (),
+    DifferenceArea.MODEL: ("*.model.*", "*.dtype", "*mixed_precision*"),
+    DifferenceArea.REWARD: ("*reward*",),
+    DifferenceArea.TRAINING: (),
+    DifferenceArea.INCIDENTAL: ("*.profiler.*", "*_target_"),
 }
 
 
-def area_of(key: str) -> Area:
+@dataclass(frozen=True, slots=True)
+class ConfigDifference:
+    """One dotted key whose value differs; None where a run lacks it. `declared`: an arm is there to change this key.
+
+    `area`: what it is about, which says how much it can move the result.
+    """
+
+    key: str
+    control: Any
+    treatment: Any
+    declared: bool = False
+    area: DifferenceArea = DifferenceArea.TRAINING
+
+
+def area_of(key: str) -> DifferenceArea:
     """Classify a recipe key (`train.lr`), a found fact (`package torch`) or a key of verl (`config data.seed`)."""
     return _area_of(tuple(packages().items()), key)
 
 
 @cache
-def _area_of(rows: _Rows, key: str) -> Area:
+def _area_of(rows: _Rows, key: str) -> DifferenceArea:
     own = next((key.removeprefix(start) for start in ("overrides.", f"{CONFIG} ") if key.startswith(start)), None)
     if own is not None:
-        return _match(_tables(rows)[1], own) or Area.TRAINING
-    return _match(_tables(rows)[0], key) or (Area.INCIDENTAL if key.startswith("package ") else Area.TRAINING)
+        return _match(_tables(rows)[1], own) or DifferenceArea.TRAINING
+    return _match(_tables(rows)[0], key) or (
+        DifferenceArea.INCIDENTAL if key.startswith("package ") else DifferenceArea.TRAINING
+    )
 
 
 @cache
 def _tables(rows: _Rows) -> tuple[Patterns, Patterns]:
-    """The patterns for facts and for overrides, the common ones and those of all back-ends."""
+    """Return the patterns for facts and for overrides, the common ones and those of all back-ends."""
     own = [module for _, module in parts("differences")]
     return _joined(_FACTS, [each.FACTS for each in own]), _joined(_OVERRIDES, [each.OVERRIDES for each in own])
 
@@ -162,5 +177,5 @@ def _joined(common: Patterns, own: Sequence[Patterns]) -> Patterns:
     }
 
 
-def _match(table: Patterns, key: str) -> Area | None:
+def _match(table: Patterns, key: str) -> DifferenceArea | None:
     return next((area for area, patterns in table.items() if any(fnmatchcase(key, each) for each in patterns)), None)

@@ -1,4 +1,4 @@
-"""Runs that trained alike to the last digit: a copied run, or a seed or a treatment without effect.
+"""Find runs that are one run, or that trained alike to the last digit: a copy, or a seed or treatment without effect.
 
 Two trainings of their own differ in the last digits from the first update on, even with one seed in most engines; where
 they do not, the times of their steps still are their own. A run whose times were rounded or left out was copied.
@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations, islice
 from pathlib import Path
 
-from rlx.compare.duplicate_runs import step_seconds
 from rlx.evidence import Evidence, JudgedRun
+from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column, metric_of
 from rlx.evidence.reading.metric_table import Column
@@ -38,6 +39,8 @@ _MOST_DECIMALS = 3
 # Rounded times tell runs apart only where they differ by more than their last decimal.
 _SPREAD = 5
 _IDS, _HEAD_BYTES, _FEWEST_CHARACTERS = 8, 64 << 10, 16
+# Rounded seconds may agree by chance.
+_DECIMALS = 2
 
 
 class Times(StrEnum):
@@ -78,7 +81,7 @@ class _Record:
 
 
 def equal_runs(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[EqualRuns, ...]:
-    """The pairs of ended runs that are equal. A run that goes on may be in a stage that is equal by design."""
+    """Return the pairs of ended runs that are equal. A running run may be in a stage that is equal by design."""
     ended = [(run, label) for run, label in zip(runs, labels, strict=True) if run.state.is_terminal]
     records = [_record(run, label) for run, label in ended]
     by_ids = _same_ids(records)
@@ -87,13 +90,10 @@ def equal_runs(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[EqualR
 
 
 def _record(run: JudgedRun, label: str) -> _Record:
-    folder = run.latest / VALIDATION_DIR if run.latest else None
-    return _Record(label, _series(run.evidence), step_seconds(run.evidence), folder)
-
-
-def _series(evidence: Evidence) -> dict[str, Column]:
-    found = {name: column(evidence, name) for role in _OF_THE_WEIGHTS if (name := metric_of(evidence, role))}
-    return {name: each for name, each in found.items() if len(each.steps) >= _FEWEST_STEPS}
+    metrics = (metric_of(run.evidence, role) for role in _OF_THE_WEIGHTS)
+    found = {name: column(run.evidence, name) for name in metrics if name}
+    series = {name: each for name, each in found.items() if len(each.steps) >= _FEWEST_STEPS}
+    return _Record(label, series, step_seconds(run.evidence), run.latest / VALIDATION_DIR if run.latest else None)
 
 
 def _equal(one: _Record, two: _Record, same_ids: bool) -> EqualRuns | None:
@@ -189,7 +189,7 @@ def _decimals(column: Column) -> int:
 
 
 def _same_ids(records: Sequence[_Record]) -> set[tuple[str, str]]:
-    """The pairs whose outputs have equal unique ids at each validation that both kept."""
+    """Return the pairs whose outputs have equal unique ids at each validation that both kept."""
     alike: dict[tuple[str, ...], list[_Record]] = defaultdict(list)
     for record in records:
         steps = _kept_steps(record)
@@ -212,7 +212,7 @@ def _kept_steps(record: _Record) -> list[int]:
 
 
 def _ids(record: _Record, step: int) -> tuple[str, ...]:
-    """The unique ids of the first outputs; none where the trainer writes none, or numbers them."""
+    """Return the unique ids of the first outputs; none where the trainer writes none, or numbers them."""
     if record.outputs is None:
         return ()
     try:
@@ -220,14 +220,43 @@ def _ids(record: _Record, step: int) -> tuple[str, ...]:
             lines = stream.read(_HEAD_BYTES).splitlines()[:_IDS]
     except OSError:
         return ()
-    found = [_id(line) for line in lines]
-    return tuple(id for id in found if len(id) >= _FEWEST_CHARACTERS)
+    found = []
+    for line in lines:
+        with suppress(ValueError, RecursionError):
+            document = json.loads(line)
+            found.append(document.get("uid") if isinstance(document, dict) else None)
+    return tuple(id for id in found if isinstance(id, str) and len(id) >= _FEWEST_CHARACTERS)
 
 
-def _id(line: bytes) -> str:
-    try:
-        document = json.loads(line)
-    except (ValueError, RecursionError):
-        return ""
-    id = document.get("uid") if isinstance(document, dict) else None
-    return id if isinstance(id, str) else ""
+def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of labels whose runs have one record: the same logs, or steps that took the same times.
+
+    Equal values of a validation prove nothing: two runs of one seed may have them.
+    """
+    times = [step_seconds(run.evidence) for run in runs]
+    logs = [run.provenance.get("logs") for run in runs]
+    return tuple(
+        (labels[one], labels[two])
+        for one, two in combinations(range(len(runs)), 2)
+        if (logs[one] and logs[one] == logs[two])
+        or any(_agree(own, times[two][key]) for key, own in times[one].items() if key in times[two])
+    )
+
+
+def step_seconds(evidence: Evidence) -> Mapping[str, Column]:
+    """Return the columns of a run that say how long its steps took, by their names."""
+    found = {key: column(evidence, key) for key in names_of(Role.STEP_SECONDS, evidence.backend)}
+    return {key: times for key, times in found.items() if times.steps}
+
+
+def _agree(one: Column, two: Column) -> bool:
+    """Step by step, for two runs mostly differ in the first: all values of a hundred runs take a second to gather."""
+    measured = False
+    for step, seconds in zip(one.steps, one.values, strict=True):
+        others = two.at(step)
+        if others is None:
+            continue
+        if seconds != others:
+            return False
+        measured |= seconds != round(seconds, _DECIMALS)
+    return measured

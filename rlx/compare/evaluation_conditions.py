@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -10,7 +10,6 @@ from functools import cache
 from typing import TypeAlias
 
 from rlx.backends.registry import packages, parts
-from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.difference_areas import (
     CHAT_TEMPLATE,
     CONFIG,
@@ -18,12 +17,23 @@ from rlx.compare.difference_areas import (
     MODEL_WEIGHTS,
     REWARD_CODE,
     VALIDATION_DATA,
-    Area,
+    ConfigDifference,
+    DifferenceArea,
 )
+from rlx.compare.differences import known_facts
+from rlx.evidence import JudgedRun
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import is_validation
+from rlx.model import RunState
 from rlx.model.post_metric import is_post
+
+_BEFORE_RECORDING = (RunState.QUEUED, RunState.STARTING)
+Conditions: TypeAlias = "Mapping[Condition, tuple[str, ...]]"
+"""Patterns of keys by the condition that they are of."""
+Broken: TypeAlias = "Mapping[Condition, tuple[ConfigDifference, ...]]"
+_OF_PROGRAM = ("overrides.", f"{CONFIG} ")
+_GIVEN_BY_REWARD = (Role.SCORE, Role.REWARD, Role.HIGHEST_REWARD, Role.LOWEST_REWARD)
 
 
 class Condition(StrEnum):
@@ -43,10 +53,6 @@ class Condition(StrEnum):
     def rank(self) -> int:
         return list(Condition).index(self)
 
-
-Conditions: TypeAlias = "Mapping[Condition, tuple[str, ...]]"
-"""Patterns of keys by the condition that they are of."""
-Broken: TypeAlias = "Mapping[Condition, tuple[ConfigDifference, ...]]"
 
 _COMMON: Conditions = {
     Condition.LENGTH: ("data.max_prompt_tokens", "data.max_response_tokens"),
@@ -76,7 +82,6 @@ _DECLARED_PATHS = {
     "reward.path": Condition.REWARD,
     "eval.post.reward.path": Condition.REWARD,
 }
-_GIVEN_BY_REWARD = (Role.SCORE, Role.REWARD, Role.HIGHEST_REWARD, Role.LOWEST_REWARD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +109,7 @@ class Measure:
         return frozenset({Condition.REWARD} if self.metric in scores else ())
 
     def condition_of(self, item: ConfigDifference) -> Condition | None:
-        """Name the condition that a difference breaks, declared or not; None where it is none of the evaluation."""
+        """Name the condition that a difference breaks, declared or not; None where it is not about the evaluation."""
         found = self._condition_of(item)
         return found if found in self.conditions else None
 
@@ -120,15 +125,21 @@ class Measure:
         after = is_post(self.metric)
         if item.key in _DECLARED_PATHS:
             is_other = (
-                (item.declared or self.systems) and item.area is not Area.INCIDENTAL and self._is_of_this(item.key)
+                (item.declared or self.systems)
+                and item.area is not DifferenceArea.INCIDENTAL
+                and self._is_of_this(item.key)
             )
             return _DECLARED_PATHS[item.key] if is_other else None
-        if own := _backend_key(item.key):
+        # A key of the training program stands in `overrides.KEY` or `config KEY`.
+        own = next((item.key.removeprefix(start) for start in _OF_PROGRAM if item.key.startswith(start)), "")
+        if own:
             table = _of_backends(tuple(packages().items()))
             return None if after else _match(table, own) or _match(table, item.key)
         if not after:
             return _match(_IN_TRAINING, item.key)
-        return _match(_AFTER_TRAINING, item.key) or (None if self.graded_apart else _reward(item.key))
+        found = _match(_AFTER_TRAINING, item.key)
+        is_reward = not self.graded_apart and _match(_IN_TRAINING, item.key) is Condition.REWARD
+        return found or (Condition.REWARD if is_reward else None)
 
     def _is_of_this(self, path: str) -> bool:
         """Tell whether a path of the recipe is one that this metric is measured with."""
@@ -139,21 +150,42 @@ class Measure:
         return path.startswith("eval.post.") == is_post(self.metric)
 
 
-def _reward(key: str) -> Condition | None:
-    return Condition.REWARD if _match(_IN_TRAINING, key) is Condition.REWARD else None
-
-
-def _backend_key(key: str) -> str:
-    """The key of the training program in `overrides.KEY` or `config KEY`; "" for any other."""
-    return next((key.removeprefix(start) for start in ("overrides.", f"{CONFIG} ") if key.startswith(start)), "")
-
-
 @cache
 def _of_backends(rows: tuple[tuple[str, str], ...]) -> Conditions:
-    """The patterns for keys of training programs, of all back-ends together."""
+    """Return the patterns for keys of training programs, of all back-ends together."""
     tables = [module.CONDITIONS for _, module in parts("differences")]
     return {each: tuple(name for table in tables for name in table.get(each, ())) for each in Condition}
 
 
 def _match(table: Conditions, key: str) -> Condition | None:
     return next((each for each, patterns in table.items() if any(fnmatchcase(key, name) for name in patterns)), None)
+
+
+def unrecorded(runs: Sequence[JudgedRun], labels: Sequence[str], measure: Measure) -> dict[Condition, tuple[str, ...]]:
+    """Condition -> the labels of the runs that did not record it; conditions that all runs recorded are left out.
+
+    What is not known to be the same does not count as the same. Empty where a run has no recipe, for then nothing is
+    known (RLX718), where none recorded anything, or one has not begun to.
+    """
+    if not any("packages" in run.provenance for run in runs):
+        return {}
+    if any(not run.plan.recipe or run.state in _BEFORE_RECORDING for run in runs):
+        return {}
+    known = [_recorded(run, is_post(measure.metric)) for run in runs]
+    lacking = {
+        condition: tuple(label for label, each in zip(labels, known, strict=True) if not each[condition])
+        for condition in known[0]
+        if condition in measure.conditions
+    }
+    return {condition: names for condition, names in lacking.items() if names}
+
+
+def _recorded(run: JudgedRun, after_training: bool) -> Mapping[Condition, bool]:
+    facts, reward = known_facts(run), run.plan.recipe.get("reward")
+    brought = isinstance(reward, Mapping) and "path" in reward and not after_training
+    return {
+        Condition.ROWS: (HELD_OUT_DATA if after_training else VALIDATION_DATA) in facts,
+        Condition.REWARD: not brought or REWARD_CODE in facts,
+        Condition.TEMPLATE: CHAT_TEMPLATE in facts,
+        Condition.WEIGHTS: any(name.startswith(MODEL_WEIGHTS) for name in facts),
+    }

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from rlx.compare.compared_arms import ComparedArm, ComparedRun
-from rlx.compare.config_diff import ConfigDifference
-from rlx.compare.difference_areas import FOLLOWS_FROM, Area
+from rlx.compare.arms import ComparedArm, ComparedRun
+from rlx.compare.difference_areas import FOLLOWS_FROM, ConfigDifference, DifferenceArea
 from rlx.evidence.charges.traced_settings import NOISE
 from rlx.evidence.traces import KeyTrace, Shown
 
@@ -23,8 +22,8 @@ def factor_of(key: str) -> str:
 
 
 def factors_of(differences: Iterable[ConfigDifference]) -> tuple[str, ...]:
-    """Return the factors in which two arms differ by declaration; another path to the same bytes is none."""
-    declared = (item for item in differences if item.declared and item.area is not Area.INCIDENTAL)
+    """Return the factors in which two arms differ by declaration; another path to the same bytes does not count."""
+    declared = (item for item in differences if item.declared and item.area is not DifferenceArea.INCIDENTAL)
     return tuple(dict.fromkeys(factor_of(item.key) for item in declared))
 
 

@@ -1,18 +1,20 @@
-"""Find what speaks against a comparison, or limits it, for one control and one treatment; one function an id."""
+"""Find what forbids or limits a comparison of one control and one treatment: one function for each finding id."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from rlx.compare.compared_arms import ComparedArm
+from rlx.compare.arms import ComparedArm
 from rlx.compare.comparison_values import COLLAPSED, Pair
-from rlx.compare.config_diff import RECIPE, ConfigDifference, is_training_setting
-from rlx.compare.difference_areas import Area
-from rlx.compare.evaluation_conditions import Condition
-from rlx.compare.item_counts import is_accuracy_above_one
-from rlx.compare.unrecorded import unknown_evaluation
+from rlx.compare.difference_areas import ConfigDifference, DifferenceArea
+from rlx.compare.differences import RECIPE, is_training_setting
+from rlx.compare.equal_runs import EqualRuns, Times
+from rlx.compare.evaluation_conditions import Condition, Measure
+from rlx.compare.metric import is_accuracy_above_one
 from rlx.evidence.verdict import counted
 from rlx.model import Finding, Severity
 from rlx.model.verdict_rules import is_made
@@ -28,7 +30,7 @@ _FIXES = {
 
 
 def pair_findings(pair: Pair) -> tuple[Finding, ...]:
-    """All findings about one control and one treatment, in order of their ids."""
+    """Return all findings about one control and one treatment, in order of their ids."""
     checks = (
         nothing_says_what_differs,
         one_run_twice,
@@ -45,7 +47,7 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
 
 
 def nothing_says_what_differs(pair: Pair) -> Iterator[Finding]:
-    """Object to runs that were taken in by their logs alone, or were launched by a users' script."""
+    """Warn of runs that were imported or tracked without a recipe, or launched by a user's script."""
     if any(item.key == RECIPE for item in pair.differences):
         yield Finding(
             "RLX718",
@@ -65,7 +67,7 @@ def one_run_twice(pair: Pair) -> Iterator[Finding]:
             "RLX901",
             Severity.ERROR,
             f"{one} and {two} are one run: their logs are the same{more}",
-            "rlx status -v says where each comes from; take in the log of the other run",
+            "rlx status -v says where each comes from; import the log of the other run",
         )
 
 
@@ -79,7 +81,7 @@ def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
             "the seed, at most",
             "name another arm; runs of one arm, joined by commas, count together",
         )
-    elif all(item.key == "seed" or item.area is Area.INCIDENTAL for item in pair.differences):
+    elif all(item.key == "seed" or item.area is DifferenceArea.INCIDENTAL for item in pair.differences):
         labels = f"{pair.control.label} and {pair.treatment.label}"
         yield Finding(
             "RLX901",
@@ -122,13 +124,13 @@ def undeclared_settings(pair: Pair) -> Iterator[Finding]:
 
 
 def undeclared(pair: Pair) -> Iterator[Finding]:
-    """Possible confounders, what can move the result most first: that is the order of the differences."""
+    """Warn of possible confounders, in the order of the differences: the most influential first."""
     told = {RECIPE, *(item.key for items in pair.broken.values() for item in items)}
     told |= {item.key for item in _undeclared_settings(pair)}
     rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest or pair.measure.systems:
         return
-    harmless = all(item.area is Area.INCIDENTAL for item in rest)
+    harmless = all(item.area is DifferenceArea.INCIDENTAL for item in rest)
     yield Finding(
         "RLX903",
         Severity.NOTE if harmless else Severity.WARNING,
@@ -139,10 +141,11 @@ def undeclared(pair: Pair) -> Iterator[Finding]:
 
 def no_common_step(pair: Pair) -> Iterator[Finding]:
     if pair.step is None:
-        # While a run goes on, the common step may still come.
+        # While a run is running, a common step may still be reached.
         same = "use the same eval.every in both arms; rlx compare --metric names another metric"
         severity, fix = (Severity.ERROR, same) if pair.finished else (Severity.NOTE, "wait for their end")
-        have = " and ".join(f"{arm.label} has {_steps_text(list(arm.series))}" for arm in pair.arms)
+        steps = {arm.label: ", ".join(map(str, arm.series)) for arm in pair.arms}
+        have = " and ".join(f"{label} has {f'it at {at}' if at else 'none'}" for label, at in steps.items())
         yield Finding(
             "RLX904",
             severity,
@@ -185,7 +188,7 @@ def control_collapsed(pair: Pair) -> Iterator[Finding]:
 
 
 def disputed_value(pair: Pair) -> Iterator[Finding]:
-    """Object to two values of one validation: neither may be compared before somebody finds out which is right."""
+    """Object to two values of one validation: neither may be compared before it is known which one is right."""
     for run in pair.runs:
         if pair.step is not None and pair.step in run.disputed:
             one, other = run.disputed[pair.step]
@@ -199,19 +202,19 @@ def disputed_value(pair: Pair) -> Iterator[Finding]:
 
 
 def named(differences: Sequence[ConfigDifference]) -> str:
-    """The first few in words: `train.lr: 1e-06 → 2e-06; seed: 1 → 2 and 3 more`."""
+    """Return the first few in words: `train.lr: 1e-06 → 2e-06; seed: 1 → 2 and 3 more`."""
     words = "; ".join(f"{item.key}: {brief(item.control)} → {brief(item.treatment)}" for item in differences[:_NAMED])
     return f"{words} and {len(differences) - _NAMED} more" if len(differences) > _NAMED else words
 
 
 def brief(value: Any, limit: int = 60) -> str:
-    """A value of a recipe on one line, cut at `limit` characters."""
+    """Return a value of a recipe on one line, cut at `limit` characters."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _undeclared_settings(pair: Pair) -> list[ConfigDifference]:
-    """Return the settings that differ undeclared and are none of the evaluation; none without recipes to declare them.
+    """Return the settings that differ undeclared and are not of the evaluation; none without recipes to declare them.
 
     Rules of earlier versions had a warning for them.
     """
@@ -241,5 +244,146 @@ def _listed(values: Collection[object]) -> str:
     return " and ".join(sorted(map(str, values)))
 
 
-def _steps_text(steps: list[int]) -> str:
-    return f"it at {', '.join(map(str, steps))}" if steps else "none"
+def seed_findings(pair: Pair) -> tuple[Finding, ...]:
+    """Return all findings about the two arms' seeds, in order of their ids."""
+    # Two systems may differ in what the runs of one may not.
+    within = replace(pair.measure, systems=False)
+    unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, within))
+    checks = (same_seed_twice, excluded_seeds)
+    of_arms = (finding for check in checks for arm in pair.arms for finding in check(arm))
+    repeats = (finding for arm in pair.arms for finding in seeds_not_shown(arm))
+    return (*unlike, *of_arms, *numbers_of_seeds(pair), *repeats, *trained_alike(pair))
+
+
+def trained_alike(pair: Pair) -> Iterator[Finding]:
+    """Object to runs that are equal to the last digit, with the cause that their times and ids tell.
+
+    Runs of one seed may repeat each other on purpose: that they are no samples is said elsewhere (RLX908, RLX913).
+    """
+    arm_of = {run.label: arm for arm in pair.arms for run in arm.runs}
+    seed_of = {run.label: run.seed for run in pair.runs}
+    within = [equal for equal in pair.equal if arm_of[equal.one] is arm_of[equal.two]]
+    copied = [equal for equal in pair.equal if equal.times is not Times.OWN or (equal in within and equal.same_ids)]
+    if copied:
+        first = copied[0]
+        yield Finding(
+            "RLX928",
+            Severity.ERROR,
+            f"{first.one} and {first.two} are one run: {first.words}{_more(copied)}",
+            "find out which of the directories or logs holds the run that its name says, and launch the other again",
+        )
+    own = [equal for equal in pair.equal if equal not in copied]
+    seeds = [equal for equal in own if equal in within and seed_of[equal.one] != seed_of[equal.two]]
+    for arm in pair.arms:
+        alike = [equal for equal in seeds if arm_of[equal.one] is arm]
+        if alike and not arm.repeats:
+            labels = list(dict.fromkeys(label for equal in alike for label in (equal.one, equal.two)))
+            yield Finding(
+                "RLX929",
+                Severity.ERROR,
+                f"the seed has no effect in {arm.label}: {brief(', '.join(labels), 200)} count as one run, "
+                f"for {alike[0].words}, in times of their own",
+                "pass the seed to what draws the data and the answers, and launch the seeds again",
+            )
+    if across := [equal for equal in own if equal not in within]:
+        yield Finding(
+            "RLX930",
+            Severity.WARNING,
+            f"the treatment has no effect on the training: {across[0].one} and {across[0].two} are alike, for "
+            f"{across[0].words}, in times of their own{_more(across)}",
+            "check that the arm's keys change what they mean to (rlx show RECIPE)",
+        )
+
+
+def _more(found: Sequence[EqualRuns]) -> str:
+    return f"; and {len(found) - 1} more pairs" if len(found) > 1 else ""
+
+
+def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
+    """Warn where the test is known to err more often than it says: docs/dev/calibration.md has the figures."""
+    control, treatment = (len(arm.runs) for arm in pair.arms)
+    if pair.withheld or not pair.has_seeds:
+        return
+    errs = "the test finds a difference that is not there in up to {} % of cases, not in 5 %".format
+    if control != treatment:
+        seeds = f"{pair.control.label} has {control} seeds and {pair.treatment.label} {treatment}"
+        message = f"{seeds}: where the smaller arm spreads more widely, {errs(9)}"
+        yield Finding("RLX911", Severity.WARNING, message, "compare equal numbers of seeds: launch the missing ones")
+    elif control == 2:
+        message = f"two seeds an arm: where one arm spreads ten times as widely as the other, {errs(6.5)}"
+        yield Finding("RLX911", Severity.WARNING, message, "three seeds an arm, or more")
+
+
+def unlike_runs(arm: ComparedArm, measure: Measure) -> Iterator[Finding]:
+    """Object to runs of one arm that differ in what the arm changes, or in how they are evaluated."""
+    if not arm.differences:
+        return
+    broken = any(item.declared or measure.condition_of(item) for item in arm.differences)
+    yield Finding(
+        "RLX907",
+        Severity.ERROR if broken else Severity.WARNING,
+        f"the runs of {arm.label} differ in more than their seed: {named(arm.differences)}",
+        "launch all seeds of an arm together, from one recipe: rlx launch RECIPE --seed 1 2 3",
+    )
+
+
+def same_seed_twice(arm: ComparedArm) -> Iterator[Finding]:
+    for seed, count in Counter(arm.seeds).items():
+        if count > 1:
+            ids = ", ".join(run.run_id for run in arm.runs if run.seed == seed)
+            yield Finding(
+                "RLX908",
+                Severity.ERROR,
+                f"{arm.label} has {count} runs with seed {seed}, which are not {count} samples: {ids}",
+                "name one run of each seed",
+            )
+
+
+def seeds_not_shown(arm: ComparedArm) -> Iterator[Finding]:
+    """Warn of runs that are repeats of one seed: their values stand, and no test takes them for several seeds."""
+    if arm.repeats:
+        yield Finding(
+            "RLX913",
+            Severity.WARNING,
+            arm.repeats_words,
+            "pass the seed to the trainer, so that the configuration that it prints has it; a recipe does that",
+        )
+
+
+def excluded_seeds(arm: ComparedArm) -> Iterator[Finding]:
+    excluded = [run for run in arm.runs if run.is_excluded]
+    if excluded and len(arm.runs) > 1:
+        names = ", ".join(f"{run.label} is {run.verdict.word}" for run in excluded)
+        others = ",".join(run.run_id for run in arm.runs if not run.is_excluded)
+        alone = f"; to compare the others alone, for a reason that is not their values: {others}" if others else ""
+        yield Finding(
+            "RLX909",
+            Severity.WARNING,
+            f"{len(excluded)} of {len(arm.runs)} runs of {arm.label} are no result ({names}): the arm is excluded, "
+            "because leaving a seed out afterwards biases the result",
+            f"launch those seeds again; into a registered experiment only spare seeds enter{alone}",
+        )
+
+
+def unknown_evaluation(pair: Pair) -> Iterator[Finding]:
+    """Warn of what only some of the runs recorded; where none did, nothing was lost between them: a note."""
+    some = {condition: names for condition, names in pair.unrecorded.items() if len(names) < len(pair.runs)}
+    for found, severity in ((some, Severity.WARNING), (pair.unrecorded.keys() - some.keys(), Severity.NOTE)):
+        if found:
+            words = "; ".join(
+                _words(condition, some.get(condition, ())) for condition in Condition if condition in found
+            )
+            yield Finding(
+                "RLX922",
+                severity,
+                f"not known to be the same in {pair.control.label} and {pair.treatment.label}: {words}",
+                "launch both arms with this version of rlx, which records it when a run begins",
+            )
+
+
+def _words(condition: Condition, lacking: Sequence[str]) -> str:
+    return (
+        f"{condition} (no record of it in {', '.join(lacking)})"
+        if lacking
+        else f"{condition} (not recorded in any run)"
+    )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlx.compare.comparison_values import Pair
-from rlx.compare.item_counts import are_counts
-from rlx.compare.matching import MatchedItems
+from rlx.compare.metric import are_counts
+from rlx.compare.outputs import MatchedItems
 from rlx.compare.paired import paired_items
 from rlx.compare.proportions import two_proportions
 from rlx.compare.seed_test import welch_seeds
@@ -30,7 +30,7 @@ class _Sample:
 def choose_test(
     pair: Pair, findings: Sequence[Finding], not_binary: str, matched: MatchedItems | None
 ) -> Statistic | str:
-    """The test at the last common step, or the reason why there is none: that of the first row that fits."""
+    """Return the test at the last common step, or the reason why there is none: that of the first row that fits."""
     if (reason := why_no_test(pair, findings)) or pair.step is None:
         return reason
     sample = _Sample(pair, pair.step, not_binary, matched)
@@ -40,7 +40,7 @@ def choose_test(
 def why_no_test(pair: Pair, findings: Sequence[Finding]) -> str:
     """Say why these two arms get no p-value, whatever the metric; "" where they may."""
     for run in pair.runs:
-        if run.struck:
+        if run.is_excluded:
             return f"{run.label} is {run.verdict.word}"
     errors = (finding.message for finding in findings if finding.severity is Severity.ERROR)
     both = "both" if len(pair.runs) == 2 else "all"

@@ -43,7 +43,7 @@ def started(provenance: Mapping[str, Any]) -> float | None:
 
 
 def host_load(provenance: Mapping[str, Any]) -> HostLoad | None:
-    """The load that a run recorded at its start; None where it did not, or what it says is none."""
+    """Return the load that a run recorded at its start; None where it did not, or what it says is none."""
     found = provenance.get("load")
     known = found if isinstance(found, dict) else {}
     minute, processors = known.get("minute"), known.get("processors")
@@ -53,13 +53,16 @@ def host_load(provenance: Mapping[str, Any]) -> HostLoad | None:
 
 
 def pace(evidence: Evidence, devices: int) -> Pace:
-    """The pace of a run on `devices` devices."""
+    """Return the pace of a run on `devices` devices."""
+    import numpy as np
+
     times = step_times(evidence)
+    rates = _rates(evidence, times, devices)
     # As many from 1 on as there are steps: none is missing.
     complete = sum(step >= 1 for step in times) == evidence.last_step
     return Pace(
         seconds_per_step=usual_seconds([*times.values()]),
-        tokens_per_second=_median(_rates(evidence, times, devices)),
+        tokens_per_second=float(np.median(rates)) if len(rates) else None,
         training_seconds=sum(times.values()) if complete and times else None,
     )
 
@@ -78,7 +81,7 @@ def _rates(evidence: Evidence, times: dict[int, float], devices: int) -> Any:
 
 
 def _first(evidence: Evidence, role: Role) -> tuple[Any, Any]:
-    """Steps, and at each the first metric of this role that is a positive, finite number."""
+    """Return steps, and at each the first metric of this role that is a positive, finite number."""
     import numpy as np
 
     found = []
@@ -90,7 +93,7 @@ def _first(evidence: Evidence, role: Role) -> tuple[Any, Any]:
 
 
 def _best(*columns: tuple[Any, Any]) -> tuple[Any, Any]:
-    """The steps of all columns, ascending, with the value of the first column that has it."""
+    """Return the steps of all columns, ascending, with the value of the first column that has it."""
     import numpy as np
 
     some = [column for column in columns if len(column[0])] or [(np.empty(0, np.int64), np.empty(0))]
@@ -98,9 +101,3 @@ def _best(*columns: tuple[Any, Any]) -> tuple[Any, Any]:
         return some[0]
     steps, first = np.unique(np.concatenate([steps for steps, _ in some]), return_index=True)
     return steps, np.concatenate([values for _, values in some])[first]
-
-
-def _median(values: Any) -> float | None:
-    import numpy as np
-
-    return float(np.median(values)) if len(values) else None

@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
-from rlx.compare.error_rates import Z_POWER, Z_TWO_SIDED
-from rlx.compare.item_counts import ItemCount
-from rlx.compare.statistic import OfItems
-from rlx.compare.student import t_test
+from rlx.compare.metric import ItemCount
+from rlx.compare.statistic import Z_POWER, Z_TWO_SIDED, OfItems, t_test
 
 _BISECTIONS = 60
 
@@ -51,7 +49,9 @@ class PairedItems(OfItems):
 
 
 def paired_items(control: Sequence[float], treatment: Sequence[float]) -> PairedItems | str:
-    """The test of two checkpoints, or why there is none. Both have the mean score of each item, in the same order."""
+    """Return the test of two checkpoints, or why there is none. Both have the mean score of each item, in the same
+    order.
+    """
     differences = [right - left for left, right in zip(control, treatment, strict=True)]
     n, binary = len(differences), {*control, *treatment} <= {0, 1}
     if not binary and len(set(differences)) < 2:
@@ -76,13 +76,13 @@ def paired_items(control: Sequence[float], treatment: Sequence[float]) -> Paired
 
 
 def mcnemar_p(better: int, worse: int) -> float:
-    """The two-sided p-value of McNemar's score test, without continuity correction."""
+    """Return the two-sided p-value of McNemar's score test, without continuity correction."""
     differing = better + worse
     return math.erfc(abs(better - worse) / math.sqrt(2 * differing)) if differing else 1.0
 
 
 def tango_interval(better: int, worse: int, n: int) -> tuple[float, float]:
-    """The 95 % score interval of a difference of two paired shares.
+    """Return the 95 % score interval of a difference of two paired shares.
 
     Source: Tango (1998), Equivalence test and confidence interval for the difference in proportions for the paired-
     sample design, Statistics in Medicine 17:891-908. It holds the differences that the score test does not reject.
@@ -92,7 +92,7 @@ def tango_interval(better: int, worse: int, n: int) -> tuple[float, float]:
 
 def _binary(better: int, worse: int, n: int) -> tuple[tuple[float, float], float, float]:
     """Interval, p-value and variance of the differences. For planning, one item more differs in each direction:
-    without them two runs that agree on every item would promise to show any difference at all."""
+    without them two runs that agree on every item would seem able to show any difference."""
     spread = (better + worse + 2) / (n + 2)
     return tango_interval(better, worse, n), mcnemar_p(better, worse), spread
 
@@ -104,7 +104,9 @@ def _means(differences: Sequence[float]) -> tuple[tuple[float, float], float, fl
 
 
 def _upper_bound(better: int, worse: int, n: int) -> float:
-    """The largest difference that the score test accepts, by bisection: its statistic grows with the distance."""
+    """Return the largest difference that the score test accepts, by bisection: its statistic grows with the
+    distance.
+    """
     accepted, rejected = (better - worse) / n, 1.0
     for _ in range(_BISECTIONS):
         middle = (accepted + rejected) / 2
@@ -116,7 +118,9 @@ def _upper_bound(better: int, worse: int, n: int) -> float:
 
 
 def _score_variance(better: int, worse: int, n: int, difference: float) -> float:
-    """The variance of better - worse if the true difference were `difference`; Tango's maximum likelihood estimate."""
+    """Return the variance of better - worse if the true difference were `difference`; Tango's maximum likelihood
+    estimate.
+    """
     linear = (2 * n - better + worse) * difference - better - worse
     constant = -worse * difference * (1 - difference)
     only_worse = (math.sqrt(max(0.0, linear * linear - 8 * n * constant)) - linear) / (4 * n)

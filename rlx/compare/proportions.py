@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from rlx.compare.error_rates import ALPHA, Z_POWER, Z_TWO_SIDED
-from rlx.compare.item_counts import ItemCount
-from rlx.compare.statistic import OfItems
+from rlx.compare.metric import ItemCount
+from rlx.compare.statistic import ALPHA, Z_POWER, Z_TWO_SIDED, OfItems
 
 EXACT_UP_TO = 52
 """Items. Beyond them the z test errs in 6 % at most, whatever the true share; with 2 to 52 in up to 12.5 %."""
@@ -53,7 +52,10 @@ def two_proportions(control: int, treatment: int, n: int) -> TwoProportions:
     exact, difference = n <= EXACT_UP_TO, (treatment - control) / n
     low, high = (exact_interval if exact else newcombe_interval)(control, treatment, n)
     z = pooled_z(control, treatment, n)
-    variance = _planning_variance(control, treatment, n)
+    # One right and one wrong answer more in each arm (Agresti & Caffo 2000): without them, two arms at 100 % would seem
+    # able to show any difference.
+    pooled = (control + treatment + 2) / (2 * n + 4)
+    variance = pooled * (1 - pooled)
     return TwoProportions(
         n=n,
         control=control / n,
@@ -70,7 +72,8 @@ def two_proportions(control: int, treatment: int, n: int) -> TwoProportions:
 
 
 def detectable_share(variance: float, n: int) -> float:
-    """The difference of two shares that n items an arm show with 80 % power; may be above 1, which no items show.
+    """Return the difference of two shares that n items an arm show with 80 % power; may be above 1, which no items
+    show.
 
     `variance`: p (1 - p) of one answer. Fisher's test takes about 2 / difference items more than the z test (Fleiss,
     Tytun and Ury 1980, A simple approximation for calculating sample sizes for comparing independent proportions,
@@ -81,14 +84,17 @@ def detectable_share(variance: float, n: int) -> float:
 
 
 def fisher_p(control: int, treatment: int, n: int) -> float:
-    """The two-sided p-value of Fisher's exact test of two counts out of `n` each (`scipy.stats.fisher_exact`)."""
+    """Return the two-sided p-value of Fisher's exact test of two counts out of `n` each
+    (`scipy.stats.fisher_exact`).
+    """
     from scipy.stats import fisher_exact
 
     return float(fisher_exact([[treatment, n - treatment], [control, n - control]])[1])
 
 
 def exact_interval(control: int, treatment: int, n: int) -> tuple[float, float]:
-    """A 95 % interval of treatment minus control for few items, which holds 0 wherever Fisher's test finds nothing.
+    """Return a 95 % interval of treatment minus control for few items, which holds 0 wherever Fisher's test finds
+    nothing.
 
     Newcombe's construction (`newcombe_interval`) on the exact intervals of the two shares (Clopper and Pearson 1934,
     Biometrika 26:404-413) in place of Wilson's.
@@ -98,7 +104,7 @@ def exact_interval(control: int, treatment: int, n: int) -> tuple[float, float]:
 
 
 def clopper_pearson(correct: int, n: int) -> tuple[float, float]:
-    """The exact 95 % interval of one share: what the binomial tests of 2.5 % on either side do not reject."""
+    """Return the exact 95 % interval of one share: what the binomial tests of 2.5 % on either side do not reject."""
     from scipy.special import betaincinv
 
     low = float(betaincinv(correct, n - correct + 1, ALPHA / 2)) if correct else 0.0
@@ -107,14 +113,18 @@ def clopper_pearson(correct: int, n: int) -> tuple[float, float]:
 
 
 def pooled_z(control: int, treatment: int, n: int) -> float:
-    """The z statistic of the two-proportion test with pooled variance; 0.0 where all or no answers are correct."""
+    """Return the z statistic of the two-proportion test with pooled variance; 0.0 where all or no answers are
+    correct.
+    """
     pooled = (control + treatment) / (2 * n)
     error = math.sqrt(2 * pooled * (1 - pooled) / n)
     return (treatment - control) / n / error if error else 0.0
 
 
 def wilson_interval(correct: int, n: int) -> tuple[float, float]:
-    """The 95 % score interval of one share (Wilson 1927); unlike Wald's it holds for small n and near 0 and 1."""
+    """Return the 95 % score interval of one share (Wilson 1927); unlike Wald's it holds for small n and near 0 and
+    1.
+    """
     share, z2 = correct / n, Z_TWO_SIDED**2
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_TWO_SIDED * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n)) / (1 + z2 / n)
@@ -122,7 +132,7 @@ def wilson_interval(correct: int, n: int) -> tuple[float, float]:
 
 
 def newcombe_interval(control: int, treatment: int, n: int) -> tuple[float, float]:
-    """The 95 % interval of treatment minus control, built from the two Wilson intervals.
+    """Return the 95 % interval of treatment minus control, built from the two Wilson intervals.
 
     Source: Newcombe (1998), Interval estimation for the difference between independent proportions: comparison of
     eleven methods, Statistics in Medicine 17:873-890, method 10.
@@ -131,15 +141,8 @@ def newcombe_interval(control: int, treatment: int, n: int) -> tuple[float, floa
 
 
 def _by_squares(a: float, b: float, of_a: tuple[float, float], of_b: tuple[float, float]) -> tuple[float, float]:
-    """The interval of b - a from those of a and b: what they leave on either side adds in squares."""
+    """Return the interval of b - a from those of a and b: what they leave on either side adds in squares."""
     return b - a - math.hypot(b - of_b[0], of_a[1] - a), b - a + math.hypot(of_b[1] - b, a - of_a[0])
-
-
-def _planning_variance(control: int, treatment: int, n: int) -> float:
-    """p(1 - p) of the pooled share after adding one correct and one wrong answer to each arm (Agresti & Caffo 2000):
-    without them two arms at 100 % would promise to show any difference at all."""
-    pooled = (control + treatment + 2) / (2 * n + 4)
-    return pooled * (1 - pooled)
 
 
 def _items_needed(difference: float, variance: float) -> int | None:

@@ -5,21 +5,22 @@ Values are in the unit of their metric; what comes out is in points. Nothing her
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from statistics import fmean, stdev
 
-from rlx.compare.error_rates import ALPHA, holm
-from rlx.compare.registered_design import Claim, Design
-from rlx.compare.registered_tests import Tested, tested
-from rlx.compare.spreads import spread_note
+from rlx.compare.excluded_runs import ExcludedRun
+from rlx.compare.registered_design import Claim, Design, Tested, tested
+from rlx.compare.statistic import ALPHA, holm, spread_note
+from rlx.model import Finding, Registration
+from rlx.model.verdict_rules import RULES
 
 _NO_SPREAD = 1e-13
 """Of the largest value: what rounding leaves of runs that differ by nothing."""
 
 
-class Kind(StrEnum):
+class AnswerKind(StrEnum):
     """The answer in a word.
 
     yes: better, or no worse than the margin. equivalent: within the margin. no: the contrary is shown, which is worse;
@@ -33,7 +34,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ClaimResult:
     """One treatment against the control, in points. `estimate` is treatment minus control, as it is.
 
     `low` and `high` bound the interval with the coverage `level`; after Dunnett all intervals hold together with it,
@@ -43,7 +44,7 @@ class Answer:
     be said of unlike spreads, mostly "".
     """
 
-    kind: Kind
+    kind: AnswerKind
     estimate: float
     low: float | None
     high: float | None
@@ -57,7 +58,7 @@ class Answer:
     spread: str
 
 
-def answer(design: Design, control: Sequence[float], *treatments: Sequence[float]) -> tuple[Answer, ...]:
+def answer(design: Design, control: Sequence[float], *treatments: Sequence[float]) -> tuple[ClaimResult, ...]:
     """Answer the registered question for each treatment, in their order, from one value a run.
 
     Too few runs, or runs without any spread, are "cannot tell". Raises ValueError where an arm has no run, and where
@@ -79,10 +80,10 @@ def answer(design: Design, control: Sequence[float], *treatments: Sequence[float
     )
 
 
-def as_family(answers: Sequence[Answer]) -> tuple[Answer, ...]:
-    """The answers to one question on several benchmarks, corrected after Holm for being several; intervals stay.
+def as_family(answers: Sequence[ClaimResult]) -> tuple[ClaimResult, ...]:
+    """Return the answers to one question on several benchmarks, corrected after Holm for being several; intervals stay.
 
-    Without that, five benchmarks looked at one by one find something in 20 % of cases where nothing is.
+    Without that, five benchmarks tested one by one find a difference in 20 % of cases where there is none.
     """
     where = [index for index, each in enumerate(answers) if each.p_value is not None]
     claimed = dict(zip(where, holm([answers[index].p_value or 0.0 for index in where]), strict=True))
@@ -93,21 +94,21 @@ def as_family(answers: Sequence[Answer]) -> tuple[Answer, ...]:
     )
 
 
-def _held_to(found: Answer, p_value: float, p_contrary: float) -> Answer:
+def _held_to(found: ClaimResult, p_value: float, p_contrary: float) -> ClaimResult:
     """Keep the kind if it holds with these p-values."""
-    rests_on = p_contrary if found.kind is Kind.NO else p_value
+    rests_on = p_contrary if found.kind is AnswerKind.NO else p_value
     return replace(
         found,
-        kind=found.kind if rests_on < ALPHA else Kind.CANNOT_TELL,
+        kind=found.kind if rests_on < ALPHA else AnswerKind.CANNOT_TELL,
         p_value=p_value,
         p_contrary=p_contrary,
         method=f"{found.method}, Holm over benchmarks",
     )
 
 
-def _without_test(design: Design, control: Sequence[float], treatment: Sequence[float]) -> Answer:
-    return Answer(
-        kind=Kind.CANNOT_TELL,
+def _without_test(design: Design, control: Sequence[float], treatment: Sequence[float]) -> ClaimResult:
+    return ClaimResult(
+        kind=AnswerKind.CANNOT_TELL,
         estimate=design.scale * (fmean(treatment) - fmean(control)),
         low=None,
         high=None,
@@ -122,7 +123,7 @@ def _without_test(design: Design, control: Sequence[float], treatment: Sequence[
     )
 
 
-def _answered(design: Design, found: Tested, index: int, bare: Answer) -> Answer:
+def _answered(design: Design, found: Tested, index: int, bare: ClaimResult) -> ClaimResult:
     test, half = found.contrasts[index], float(found.half[index])
     p_value, contrary = float(found.p_values[index]), float(found.p_contrary[index])
     return replace(
@@ -136,9 +137,85 @@ def _answered(design: Design, found: Tested, index: int, bare: Answer) -> Answer
     )
 
 
-def _kind(claim: Claim, better: float, p_value: float, contrary: float) -> Kind:
+def _kind(claim: Claim, better: float, p_value: float, contrary: float) -> AnswerKind:
     if claim is Claim.SUPERIORITY:
-        return Kind.CANNOT_TELL if p_value >= ALPHA else Kind.YES if better > 0 else Kind.NO
+        return AnswerKind.CANNOT_TELL if p_value >= ALPHA else AnswerKind.YES if better > 0 else AnswerKind.NO
     if p_value < ALPHA:
-        return Kind.EQUIVALENT if claim is Claim.EQUIVALENCE else Kind.YES
-    return Kind.NO if contrary < ALPHA else Kind.CANNOT_TELL
+        return AnswerKind.EQUIVALENT if claim is Claim.EQUIVALENCE else AnswerKind.YES
+    return AnswerKind.NO if contrary < ALPHA else AnswerKind.CANNOT_TELL
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredRun:
+    """A run that was registered. `values`: its primary value by metric, in the metric's unit; empty where it lacks one.
+
+    `run_id` is empty where nothing stands for it; `why` says why what does is not its first launch, "" where it is.
+    `lacks`: why it has no value that counts, "" where it has. `is_open`: what it lacks may still come. `is_unverified`:
+    its value counts, and must be reported with that word.
+    """
+
+    arm: str
+    seed: int
+    run_id: str = ""
+    values: Mapping[str, float] = field(default_factory=dict)
+    lacks: str = ""
+    is_open: bool = False
+    is_unverified: bool = False
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredAnswer:
+    """The answer of one metric for one treatment. `is_share`: its values are shares, so that differences are points.
+
+    `factors`: what its arm differs in from the control by declaration.
+    """
+
+    metric: str
+    treatment: str
+    is_share: bool
+    answer: ClaimResult
+    factors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredResult:
+    """A registered question with the answer of its runs. Whether a run counts is not a choice once it is known.
+
+    `runs`: every registered run, by seed in the order of their launch. `objection`: why the arms cannot be compared, ""
+    where they can. `answers`: one for each metric and treatment, in the order of the registration, metric by metric;
+    none before all runs are in, nor where one of them has no value that counts, or there is an objection.
+    `exploratory`: then the answers from the runs that have values. `left_out`: the runs of the experiment that are not
+    registered. `rules`: the version of the rules by which the runs were judged. `notes`: what is to be read
+    beside the answer, such as runs that are not here.
+    """
+
+    registration: Registration
+    runs: tuple[RegisteredRun, ...]
+    answers: tuple[RegisteredAnswer, ...] = ()
+    exploratory: tuple[RegisteredAnswer, ...] = ()
+    objection: str = ""
+    left_out: tuple[ExcludedRun, ...] = ()
+    rules: int = RULES
+    notes: tuple[Finding, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether a registered run may still come in: until then no p-value and no interval is shown."""
+        return any(run.is_open for run in self.runs)
+
+    @property
+    def lacking(self) -> tuple[RegisteredRun, ...]:
+        """The registered runs without a value that counts, those that may still get one included."""
+        return tuple(run for run in self.runs if run.lacks)
+
+    @property
+    def withheld(self) -> str:
+        """Why no test of these runs is shown yet; "" where tests may be shown."""
+        if not self.is_open:
+            return ""
+        there = sum(1 for run in self.runs if not run.lacks)
+        return (
+            f"{there} of {len(self.runs)} runs registered as experiment {self.registration.short} are in, "
+            "and testing before all of them have ended inflates false positives"
+        )

@@ -1,4 +1,4 @@
-"""Two arms of several seeds: the test of the treatment, on one value a run.
+"""Test the treatment on arms of several seeds, with one value per run.
 
 The run is the unit: its seed moves more than its items do. Seeds are not paired, though both arms may have the same
 numbers: a seed shares the order of the data at most, and pairing would halve the degrees of freedom for it.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from rlx.compare.item_counts import ItemCount
-from rlx.compare.student import TTest, detectable_difference, t_test
+from rlx.compare.metric import ItemCount
+from rlx.compare.statistic import TTest, detectable_difference, t_test
 
 _MOST_RUNS = 2**20
 
@@ -67,7 +67,7 @@ class WelchSeeds:
 
 
 def welch_seeds(control: Sequence[float], treatment: Sequence[float]) -> WelchSeeds | str:
-    """The test of two arms on the values of their runs, two or more each, or why there is none."""
+    """Return the test of two arms on the values of their runs, two or more each, or why there is none."""
     import numpy as np
 
     if len(set(control)) == len(set(treatment)) == 1:
@@ -95,7 +95,7 @@ def welch_seeds(control: Sequence[float], treatment: Sequence[float]) -> WelchSe
 
 
 def mean_test(control: Any, treatment: Any) -> TTest:
-    """Treatment minus control of the means over the last axis of two arrays.
+    """Test treatment minus control, the means over the last axis of two arrays.
 
     Welch's t with the degrees of freedom of Welch and Satterthwaite (Satterthwaite 1946, An approximate distribution of
     estimates of variance components, Biometrics Bulletin 2:110-114), as `scipy.stats.ttest_ind(equal_var=False)` has
@@ -109,7 +109,7 @@ def mean_test(control: Any, treatment: Any) -> TTest:
 
 
 def runs_needed(difference: float, spread: float) -> int | None:
-    """The runs an arm that show this difference with 80 % power, where `spread` is their standard deviation."""
+    """Return the runs an arm that show this difference with 80 % power, where `spread` is their standard deviation."""
     few, many = 1, 2
     while not _shows(many, difference, spread):
         few, many = many, 2 * many
@@ -158,3 +158,76 @@ def _wider(one: TTest, other: TTest) -> TTest:
 
     wider = other.half > one.half
     return TTest(*(np.where(wider, theirs, ours) for ours, theirs in zip(one, other, strict=True)))
+
+
+def separate(control: Any, treatments: Sequence[Any]) -> list[TTest]:
+    """Test each treatment against the control by its own spread: Welch's t as in `mean_test`.
+
+    Values are arrays whose last axis is the runs of an arm; leading axes, such as replications of a simulation, are
+    kept. The runs of a blocked design are in the order of their blocks in every arm.
+    """
+    return [mean_test(control, arm) for arm in treatments]
+
+
+def separate_in_blocks(control: Any, treatments: Sequence[Any]) -> list[TTest]:
+    """Test each treatment against the control by the differences within blocks: paired t, blocks - 1 degrees of
+    freedom. Raises ValueError where an arm has another number of runs."""
+    import numpy as np
+
+    blocks = _blocks(control, treatments)
+    differences = [arm - control for arm in treatments]
+    errors = [each.std(axis=-1, ddof=1) / np.sqrt(blocks) for each in differences]
+    return [
+        t_test(each.mean(axis=-1), error, np.full_like(error, blocks - 1.0))
+        for each, error in zip(differences, errors, strict=True)
+    ]
+
+
+def pooled(control: Any, treatments: Sequence[Any]) -> list[TTest]:
+    """Test each treatment against the control with one variance of all arms, as in Dunnett's test.
+
+    Source: Dunnett (1955), A multiple comparison procedure for comparing several treatments with a control, Journal of
+    the American Statistical Association 50:1096-1121.
+    """
+    import numpy as np
+
+    arms = [control, *treatments]
+    df = sum(arm.shape[-1] - 1 for arm in arms)
+    squares = sum(arm.var(axis=-1) * arm.shape[-1] for arm in arms)
+    factors = [np.sqrt(1 / control.shape[-1] + 1 / arm.shape[-1]) for arm in treatments]
+    return _of_one_variance(control, treatments, squares / df, df, factors)
+
+
+def pooled_in_blocks(control: Any, treatments: Sequence[Any]) -> list[TTest]:
+    """Test like `pooled`, without what the blocks share: the residual of arms and blocks, (blocks - 1) (arms - 1)
+    degrees of freedom. With one treatment it is the paired t. Raises ValueError where an arm has another number of
+    runs."""
+    import numpy as np
+
+    blocks = _blocks(control, treatments)
+    values = np.stack([control, *treatments], axis=-2)
+    rest = values - values.mean(axis=-1, keepdims=True) - values.mean(axis=-2, keepdims=True)
+    rest = rest + values.mean(axis=(-1, -2), keepdims=True)
+    df = (blocks - 1) * len(treatments)
+    factors = [np.sqrt(2 / blocks)] * len(treatments)
+    return _of_one_variance(control, treatments, (rest**2).sum(axis=(-1, -2)) / df, df, factors)
+
+
+def _of_one_variance(
+    control: Any, treatments: Sequence[Any], variance: Any, df: int, factors: Sequence[float]
+) -> list[TTest]:
+    import numpy as np
+
+    errors = [np.sqrt(variance) * factor for factor in factors]
+    return [
+        t_test(arm.mean(axis=-1) - control.mean(axis=-1), error, np.full_like(error, df))
+        for arm, error in zip(treatments, errors, strict=True)
+    ]
+
+
+def _blocks(control: Any, treatments: Sequence[Any]) -> int:
+    """Return the number of blocks, which every arm has a run of."""
+    sizes = {arm.shape[-1] for arm in (control, *treatments)}
+    if len(sizes) > 1:
+        raise ValueError(f"blocks have each arm once, and the arms have {sorted(sizes)} runs")
+    return int(control.shape[-1])

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rlx.compare import Comparison, Contrast
-from rlx.compare.arm_items import ArmItems, SeedItems, arm_items
-from rlx.compare.item_difficulty import by_difficulty
-from rlx.compare.item_flips import Flip, flips
-from rlx.compare.pass_at_k import pass_curves
-from rlx.compare.unit import Unit
+from rlx.compare.item_effects import ArmItems, Flip, SeedItems, arm_items, by_difficulty, flips, pass_curves
+from rlx.compare.metric import Unit
 from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.metrics import data_sources
 from rlx.table import Cell, Cells, Table, table_of_rows

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.compare import Comparison
-from rlx.compare.seed_band import Band
-from rlx.compare.training_metrics import Chosen, TrainingCurves, training_curves
+from rlx.compare.training_curves import Chosen, SeedBand, TrainingCurves, training_curves
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.report.picture import Curve, CurvePoint, Picture
 
@@ -48,7 +47,8 @@ def drawn_arms(comparison: Comparison | None, judged: Sequence[JudgedRun]) -> li
         return [_uncompared(arm, judged) for arm in dict.fromkeys(run.arm for run in judged)]
     known: Mapping[str, JudgedRun] = {run.run_id: run for run in judged}
     return [
-        DrawnArm(arm.label, arm.word, arm.struck, [known[run.run_id] for run in arm.runs]) for arm in comparison.arms
+        DrawnArm(arm.label, arm.word, arm.is_excluded, [known[run.run_id] for run in arm.runs])
+        for arm in comparison.arms
     ]
 
 
@@ -65,7 +65,7 @@ def _picture(curves: TrainingCurves, arms: Sequence[DrawnArm]) -> Picture:
     return Picture(curves.title, False, False, tuple(drawn), (None,) * len(drawn), bands)
 
 
-def _points(own: Band | None) -> tuple[CurvePoint, ...]:
+def _points(own: SeedBand | None) -> tuple[CurvePoint, ...]:
     if own is None:
         return ()
     several = own.runs > 1
@@ -91,7 +91,7 @@ def _notes(chosen: Chosen, arms: Sequence[DrawnArm]) -> Iterator[str]:
         yield f"{len(chosen.more)} more metrics have such names and are not drawn"
 
 
-def _notes_of(arm: DrawnArm, curves: Sequence[tuple[str, Band | None]]) -> Iterator[str]:
+def _notes_of(arm: DrawnArm, curves: Sequence[tuple[str, SeedBand | None]]) -> Iterator[str]:
     without = [title for title, own in curves if own is None]
     if without:
         yield f"{arm.label} has no two steps of {'; '.join(without)}"

@@ -7,11 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.compare import Comparison
-from rlx.compare.claim import claim
 from rlx.compare.device_report import DeviceReport, sentences
-from rlx.compare.left_out import LeftOut
-from rlx.compare.other_experiments import other_experiments_lines
-from rlx.compare.registered_words import registered_lines
+from rlx.compare.excluded_runs import ExcludedRun, related_experiments_lines
+from rlx.compare.sentences import headline, registered_lines
 from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.model import Finding, Severity
@@ -52,7 +50,7 @@ class Report:
     problem: str = ""
     items: Mapping[int, Mapping[str, ItemScores]] = field(default_factory=dict)
     diagnoses: Mapping[str, Diagnosis] = field(default_factory=dict)
-    left_out: Sequence[LeftOut] = ()
+    left_out: Sequence[ExcludedRun] = ()
     curves: Sequence[str] = ()
     texts: Mapping[str, Mapping[str, ItemTexts]] = field(default_factory=dict)
     reach: float | None = None
@@ -138,18 +136,18 @@ def _status(report: Report) -> tuple[str, str]:
     found = report.comparison
     if found is None:
         return "invalid", "no result"
-    if any(run.struck for run in found.runs) or any(contrast.errors for contrast in found.contrasts):
+    if any(run.is_excluded for run in found.runs) or any(contrast.errors for contrast in found.contrasts):
         return "invalid", "no result: not to be reported"
     registered = found.registered
     if registered and registered.is_open:
-        return "incomplete", claim(found)
+        return "incomplete", headline(found)
     if registered and not registered.answers:
-        return "invalid", claim(found)
+        return "invalid", headline(found)
     if found.interim:
         return "incomplete", "interim: not every run has ended"
     if found.withheld:
         return "incomplete", f"interim: {found.withheld}"
-    said = claim(found) or "values of one arm, compared with nothing"
+    said = headline(found) or "values of one arm, compared with nothing"
     if not found.verified:
         return "unverified", f"unverified: to be reported with that word only; {said}"
     if registered or not found.contrasts:
@@ -165,7 +163,7 @@ def _registered(comparison: Comparison | None) -> list[str]:
 
 def _others(comparison: Comparison | None) -> list[str]:
     """Experiments of the like, behind a heading."""
-    return [*other_experiments_lines(comparison.treatment_kind, comparison.others)] if comparison else []
+    return [*related_experiments_lines(comparison.treatment_kind, comparison.others)] if comparison else []
 
 
 def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:

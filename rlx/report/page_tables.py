@@ -7,15 +7,15 @@ from statistics import fmean
 from typing import Any
 
 from rlx.compare import ComparedArm, ComparedRun, Comparison, Contrast
-from rlx.compare.config_diff import ConfigDifference
 from rlx.compare.device_report import DeviceReport, estimate_text
+from rlx.compare.difference_areas import ConfigDifference
+from rlx.compare.excluded_runs import ExcludedRun, excluded_sentence
 from rlx.compare.findings import brief
-from rlx.compare.left_out import LeftOut, left_out_sentence
-from rlx.compare.registered_result import RegisteredResult
-from rlx.compare.registered_words import moment_text
-from rlx.compare.secondary_values import secondary_values
-from rlx.compare.time_to_reach import Reached, median_step, reached
-from rlx.compare.unit import Unit
+from rlx.compare.metric import Unit
+from rlx.compare.registered_answer import RegisteredResult
+from rlx.compare.registered_question import secondary_values
+from rlx.compare.sentences import moment_text
+from rlx.compare.speed import Reached, median_step, reached
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.report.multiples import Multiples
 from rlx.report.picture import Curve, Picture
@@ -231,7 +231,7 @@ def _of_arm(arm: ComparedArm, found: Sequence[Reached]) -> Cells:
     return f"{arm.label}, all runs", text, ""
 
 
-def left_out_table(runs: Sequence[LeftOut]) -> Table | None:
+def left_out_table(runs: Sequence[ExcludedRun]) -> Table | None:
     """Show the runs of the experiment that are not compared, and who left each out; None where none is."""
     if not runs:
         return None
@@ -240,7 +240,7 @@ def left_out_table(runs: Sequence[LeftOut]) -> Table | None:
         (run.run_id, run.arm, str(run.seed), run.state or "never seen", run.moment, run.by.value, run.why)
         for run in runs
     ]
-    return table_of_rows(headings, rows, left_out_sentence(runs))
+    return table_of_rows(headings, rows, excluded_sentence(runs))
 
 
 def items_table(control: ItemScores, treatment: ItemScores, labels: tuple[str, str]) -> Table:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rlx.compare import ComparedArm, Comparison
-from rlx.compare.item_counts import are_counts, why_not_binary
+from rlx.compare.metric import are_counts, why_not_binary
 from rlx.compare.proportions import wilson_interval
 from rlx.evidence import JudgedRun
 from rlx.evidence.metrics import data_sources
@@ -99,7 +99,7 @@ def _curve(arm: ComparedArm, n: int | None, is_share: bool) -> Curve:
     points = _seed_points(arm, is_share) if arm.has_seeds else _item_points(arm.series, n)
     seeds = tuple(run.series for run in arm.runs) if len(arm.runs) > 1 else ()
     word = ", ".join(filter(None, (arm.word, "repeats of one seed" if arm.repeats else "")))
-    return Curve(arm.label, word, arm.struck, tuple(points), seeds)
+    return Curve(arm.label, word, arm.is_excluded, tuple(points), seeds)
 
 
 def _without_bands(curve: Curve) -> Curve:

@@ -11,8 +11,8 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import rlx
-from rlx.api.plans import Draft, Plans
-from rlx.compare.left_out import LeftOutBy
+from rlx.api.planning import Draft, Plans
+from rlx.compare.excluded_runs import ExcludedBy
 from rlx.errors import ExitCode
 from rlx.findings import finding_row
 from rlx.model import RunState
@@ -201,8 +201,8 @@ def test_arms_are_named_or_given(recorded: list[Path], wording: SnapshotAssertio
 def test_a_comparison_has_the_runs_that_were_left_out(recorded: list[Path]) -> None:
     compared = rlx.compare("baseline", "aqn", seeds=[1, 2])
     assert [(run.arm, run.seed, run.by) for run in compared.left_out] == [
-        ("aqn", 3, LeftOutBy.COMMAND_LINE),
-        ("baseline", 3, LeftOutBy.COMMAND_LINE),
+        ("aqn", 3, ExcludedBy.COMMAND_LINE),
+        ("baseline", 3, ExcludedBy.COMMAND_LINE),
     ]
 
 

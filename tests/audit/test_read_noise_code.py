@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.api.auditing import read_noise_code
+from rlx.api.noise import read_noise_code
 from rlx.audit import engine_classes, find_hook, sources_in
 from rlx.errors import RlxError
 from tests.audit.checkouts import BY_CLASS, BY_TEXT, SCHEDULE, checkout

@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.api.auditing import Schedule, read_noise_code, run_noise_code
+from rlx.api.noise import AuditSchedule, read_noise_code, run_noise_code
 from rlx.audit import AuditOutcome, find_fence
 from rlx.cli.aqn import aqn
 from rlx.cli.text.noise_text import sentence
@@ -22,7 +22,7 @@ from tests.audit.checkouts import BY_CLASS, BY_TEXT, WITHOUT_SIGMA, checkout
 from tests.runs.toys import command_lines, until
 from tests.wording import settled
 
-FAST = Schedule(sigma_start=0.01, sigma_end=0.001, stages=3, steps=6)
+FAST = AuditSchedule(sigma_start=0.01, sigma_end=0.001, stages=3, steps=6)
 NORM = "transformers.models.qwen2.modeling_qwen2.Qwen2RMSNorm"
 SECRET = "wandb-0123456789"
 
@@ -125,7 +125,7 @@ def test_code_that_writes_its_own_answer(tmp_path: Path, wording: SnapshotAssert
 
 def test_a_schedule_that_is_none(tmp_path: Path) -> None:
     hook = read_noise_code(checkout(tmp_path / "c", BY_TEXT)).hook
-    for wrong in (Schedule(stages=2), Schedule(steps=0), Schedule(sigma_end=0)):
+    for wrong in (AuditSchedule(stages=2), AuditSchedule(steps=0), AuditSchedule(sigma_end=0)):
         with pytest.raises(UsageError):
             run_noise_code(hook, schedule=wrong)
     with pytest.raises(RlxError, match=str(tmp_path / "python")):

@@ -15,10 +15,9 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
-from rlx.api.planning import plan_at
-from rlx.api.plans import Plans
-from rlx.api.saved_plans import plan_again, read_plans
-from rlx.api.target import Target
+from rlx.api.hosts import Target
+from rlx.api.launching import plan_again, read_plans
+from rlx.api.planning import Plans, plan_at
 from rlx.cli.plan import plan
 from rlx.errors import UsageError
 from rlx.hosts import Host, local_site

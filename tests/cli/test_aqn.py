@@ -12,7 +12,7 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.api.norm_weights import norm_weights
+from rlx.api.noise import norm_weights
 from rlx.cli.aqn import aqn
 from rlx.cli.text.noise_text import percent
 from rlx.errors import RlxError, UsageError

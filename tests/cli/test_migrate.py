@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner, Result
 
-from rlx.api.migration import migrate as migrate_recipe
+from rlx.api.recipes import migrate as migrate_recipe
 from rlx.cli.migrate import migrate
 from rlx.errors import UsageError
 from rlx.model import Severity

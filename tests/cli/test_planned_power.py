@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
 from rlx.cli.frame.app import command_line
-from rlx.compare.spreads import upper_sd
+from rlx.compare.statistic import upper_sd
 from rlx.resources import recipes_folder
 from tests.conftest import CASES
 from tests.recorded import place_runs

@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
-from rlx.compare.spreads import upper_sd
+from rlx.compare.statistic import upper_sd
 from rlx.resources import recipes_folder
 from tests.cli.support import rlx
 from tests.conftest import CASES

@@ -9,7 +9,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.api.rehearsing import Done
+from rlx.api.rehearsing import RehearsalResult
 from rlx.cli.frame.app import command_line
 from rlx.cli.rehearse import text_lines
 from rlx.errors import RlxError
@@ -71,7 +71,7 @@ def test_the_text_leaves_nothing_out(tmp_path: Path, wording: SnapshotAssertion)
     made = rehearsal_of(recipe, Places("/tiny/model", "/tiny/data"))
     checks = (Check("data read", True, "16 rows"), Check("reward", False, "no score"), Check("rollout", None))
     finding = Finding("RLX561", Severity.ERROR, "the message", "the fix")
-    lines = list(text_lines(Done(made, Rehearsed(checks, (finding,)), 61.2, tmp_path)))
+    lines = list(text_lines(RehearsalResult(made, Rehearsed(checks, (finding,)), 61.2, tmp_path)))
     assert "qwen1.5-moe-a2.7b-gsm8k-npu6" in lines[0] and "FAILED" in lines[0] and "61 s" in lines[0]
     assert [line.split()[0] for line in lines[3:6]] == ["passed", "FAILED", "-"]
     assert f"error RLX561 {finding.message}" in lines and f"  fix: {finding.fix}" in lines

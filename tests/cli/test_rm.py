@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
 from rlx.api.completing import run_names
-from rlx.compare.left_out import LeftOutBy
+from rlx.compare.excluded_runs import ExcludedBy
 from rlx.errors import NoSuchRun, RlxError, UsageError
 from rlx.runs import Index, RunRef
 from rlx.runs.run import utc_text
@@ -142,13 +142,13 @@ def test_removing_a_bad_run_does_not_flatter_a_comparison(wording: SnapshotAsser
     front_door.remove(bad, reason="looked bad")
     compared = front_door.compare("baseline", "aqn")
     (left,) = [run for run in compared.left_out if run.run_id == bad]
-    assert left.by is LeftOutBy.REMOVAL and f"{bad} (valid)" in left.why and "looked bad" in left.why
+    assert left.by is ExcludedBy.REMOVAL and f"{bad} (valid)" in left.why and "looked bad" in left.why
     assert worded(left.why) == wording
     for form in ((), ("--md",)):
         text = rlx("compare", "baseline", "aqn", *form, code=None).stdout.replace("\\", "")
-        assert LeftOutBy.REMOVAL in text and left.why in text, text
+        assert ExcludedBy.REMOVAL in text and left.why in text, text
     named = rlx("compare", "baseline", f"aqn-s1,aqn-s2,{bad}", code=None)
-    assert bad in named.stderr and LeftOutBy.REMOVAL not in named.stdout
+    assert bad in named.stderr and ExcludedBy.REMOVAL not in named.stdout
     front_door.prune(bad, what=["runs"])
     (pruned,) = [run for run in front_door.compare("baseline", "aqn").left_out if run.run_id == bad]
     assert pruned.state == "finished" and "looked bad" in pruned.why
@@ -165,7 +165,7 @@ def test_a_bundle_says_it_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, w
     judged = front_door.judge_bundle(bundle)
     assert judged.agrees, judged.differences
     assert judged.computed is not None
-    assert [run["by"] for run in judged.computed["left_out"]] == [LeftOutBy.REMOVAL]
+    assert [run["by"] for run in judged.computed["left_out"]] == [ExcludedBy.REMOVAL]
     assert [each for each in judged.on_trust if bad in each] == wording
 
 

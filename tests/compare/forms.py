@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rlx.api.judged_comparison import Compared
 from rlx.api.reporting import write_page
-from rlx.api.selection import open_index
+from rlx.api.runs import open_index
 from rlx.cli.text.compare_text import answer_lines, csv_text, left_out_lines, lines, markdown_text, registered_words
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import math
 
-from rlx.compare.align import Point, StepRow, align, final, finite, last_common_step, peak
+from rlx.compare.alignment import StepRow, StepValue, align, final, finite, last_common_step, peak
 
 
 def test_values_meet_by_step_not_by_row() -> None:
@@ -22,8 +22,8 @@ def test_last_common_step_is_where_both_were_validated() -> None:
 
 def test_peak_is_the_first_best_and_final_the_last() -> None:
     series = {0: 0.1, 40: 0.9, 20: 0.9, 60: 0.4}
-    assert peak(series) == Point(20, 0.9)
-    assert final(series) == Point(60, 0.4)
+    assert peak(series) == StepValue(20, 0.9)
+    assert final(series) == StepValue(60, 0.4)
     assert peak({}) is None
     assert final({}) is None
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 import rlx as front_door
-from rlx.api.arm_names import select_arms
+from rlx.api.comparing import select_arms
 from rlx.api.judged_comparison import Compared
-from rlx.api.selection import open_index
-from rlx.api.telling import unheard
-from rlx.compare.left_out import LeftOutBy
+from rlx.api.runs import open_index, unheard
+from rlx.compare.excluded_runs import ExcludedBy
 from rlx.errors import NoSuchRun, UsageError
 from rlx.model import Place, RunState
 from rlx.runs.run import RunRef
@@ -56,7 +55,7 @@ def test_a_stray_relaunch_of_the_control_is_not_taken(runs_of: RunsOf) -> None:
     (note,) = [note for note in compared.notes if note.startswith("taken: ")]
     assert note.index(launch(0)) < note.index("not taken") < note.index(launch(5))
     (left_out,) = compared.left_out
-    assert (left_out.launch_id, left_out.by) == (launch(5), LeftOutBy.ONE_LAUNCH)
+    assert (left_out.launch_id, left_out.by) == (launch(5), ExcludedBy.ONE_LAUNCH)
     front_door.remove(left_out.run_id, reason="by mistake")
     assert not [note for note in front_door.compare("baseline", "fast").notes if note.startswith("taken: ")]
 

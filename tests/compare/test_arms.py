@@ -74,7 +74,7 @@ def test_one_struck_seed_strikes_the_arm(status: VerdictStatus, wording: Snapsho
     treatment = arm(TREATMENT, [0.70, 0.705, 0.72])
     treatment[1] = replace(TREATMENT, seed=2, series={6: 0.705}, status=status).judged()
     comparison = compare(arm(CONTROL, [0.68, 0.69, 0.70]), [treatment])
-    assert comparison.treatments[0].struck and not comparison.reportable
+    assert comparison.treatments[0].is_excluded and not comparison.reportable
     assert only(comparison).test is None and "fast-s2" in only(comparison).no_test
     assert only(comparison).sentences == wording
     (finding,) = only(comparison).findings

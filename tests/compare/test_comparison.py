@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare import Comparison, other_sources
-from rlx.compare.unit import Unit
+from rlx.compare.metric import Unit
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.model import RunState, Severity
@@ -112,7 +112,7 @@ def test_unfinished_run_has_interim_values_and_no_p_value(
     comparison = one_run_each(control, [running])
     contrast = only(comparison)
     assert comparison.interim
-    assert not comparison.treatments[0].struck
+    assert not comparison.treatments[0].is_excluded
     assert (contrast.step, contrast.test, contrast.reportable) == (100, None, False)
     assert contrast.sentences == wording
 
@@ -176,7 +176,10 @@ def test_a_dissenting_witness_is_no_result(control: JudgedRun, treated: Build, d
     run = treated(status=VerdictStatus.UNVERIFIED)
     run = replace(run, verdict=replace(run.verdict, dissent=dissent))
     comparison = one_run_each(control, [run])
-    assert (only(comparison).is_result(*comparison.arms), comparison.treatments[0].struck) == (not dissent, dissent)
+    assert (only(comparison).is_result(*comparison.arms), comparison.treatments[0].is_excluded) == (
+        not dissent,
+        dissent,
+    )
     assert (only(comparison).p_value is None) == dissent
     assert word in only(comparison).sentences[-2]
     assert comparison.outcome(allow_unverified=True) is (ExitCode.NOT_VERIFIED if dissent else ExitCode.OK)

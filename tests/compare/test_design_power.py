@@ -6,15 +6,24 @@ import numpy as np
 import pytest
 import scipy
 
-from rlx.compare.design_power import MOST_RUNS, power, runs_for, smallest_effect, smallest_margin, textbook_power
-from rlx.compare.registered_design import Claim, Correction, Design
-from rlx.compare.spreads import pooled_sd, unlike_spreads, upper_sd
+from rlx.compare.registered_design import (
+    MOST_RUNS,
+    Claim,
+    Design,
+    MultiplicityCorrection,
+    power,
+    runs_for,
+    smallest_effect,
+    smallest_margin,
+    textbook_power,
+)
+from rlx.compare.statistic import pooled_sd, unlike_spreads, upper_sd
 
 BETTER = Design()
 DESIGNS = [
     BETTER,
     Design(blocked=True),
-    Design(several=Correction.HOLM),
+    Design(several=MultiplicityCorrection.HOLM),
     Design(Claim.NON_INFERIORITY, 3.0),
     Design(Claim.EQUIVALENCE, 3.0),
 ]
@@ -41,7 +50,7 @@ def test_few_seeds_have_less_than_the_textbook_says() -> None:
 
 def test_dunnett_finds_what_holm_misses() -> None:
     """Three treatments of three seeds, one true effect of 3.07 standard deviations."""
-    dunnett, holm = (power(Design(several=each), 3.07, 1.0, 3, 3) for each in Correction)
+    dunnett, holm = (power(Design(several=each), 3.07, 1.0, 3, 3) for each in MultiplicityCorrection)
     assert dunnett == pytest.approx(0.78, abs=0.03)
     assert holm == pytest.approx(0.36, abs=0.06)
 

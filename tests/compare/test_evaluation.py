@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare import Comparison, compare
-from rlx.compare.before_training import exact_mcnemar_p
+from rlx.compare.outputs import exact_mcnemar_p
 from rlx.evidence import ItemScores
 from rlx.model import Severity
 from tests.cli.support import rlx

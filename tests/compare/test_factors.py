@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from rlx.compare import compare
-from rlx.compare.claim import claim
 from rlx.compare.factors import credited, factor_of, listed
-from rlx.compare.registered_answer import Answer, Kind
-from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult
-from rlx.compare.registered_words import registered_claim
+from rlx.compare.registered_answer import AnswerKind, ClaimResult, RegisteredAnswer, RegisteredResult
+from rlx.compare.sentences import headline, registered_claim
 from rlx.evidence import JudgedRun
 from rlx.evidence.traces import KeyTrace, Shown
 from rlx.model import Severity
@@ -53,22 +51,22 @@ def test_a_difference_is_credited_to_all_factors() -> None:
     found = compare(arm(LR_CONTROL, SLOW), [arm(TWO, FAST)])
     contrast = only(found)
     assert contrast.factors == ("aqn", "train.lr")
-    assert "fast (aqn and train.lr together) differs from baseline" in claim(found)
+    assert "fast (aqn and train.lr together) differs from baseline" in headline(found)
     assert any("fast (aqn and train.lr together) differs from baseline" in said for said in contrast.sentences)
     assert any("2 factors" in said and "together" in said for said in contrast.sentences)
     unlike = compare(arm(LR_CONTROL, SLOW), [arm(TWO, SLOW)])
-    assert "fast (aqn and train.lr together)" in claim(unlike)
+    assert "fast (aqn and train.lr together)" in headline(unlike)
     assert any("baseline and fast (aqn and train.lr together)" in said for said in only(unlike).sentences)
 
 
 def test_one_factor_is_credited_by_the_name_of_its_arm() -> None:
     found = compare(arm(LR_CONTROL, SLOW), [arm(LR_TREATMENT, FAST)])
     assert only(found).factors == ("train.lr",)
-    assert "together" not in " ".join((claim(found), *only(found).sentences))
+    assert "together" not in " ".join((headline(found), *only(found).sentences))
 
 
 def test_a_registered_claim_names_all_factors() -> None:
-    answer = Answer(Kind.YES, 10.0, 8.0, 12.0, 0.95, 0.001, 1.0, 3, 3, (1.0, 1.0), "a test", "")
+    answer = ClaimResult(AnswerKind.YES, 10.0, 8.0, 12.0, 0.95, 0.001, 1.0, 3, 3, (1.0, 1.0), "a test", "")
     for factors, words in ((("aqn", "train.lr"), "fast (aqn and train.lr together) is better"), ((), "fast is better")):
         found = RegisteredResult(ASKED, (), (RegisteredAnswer(METRIC, "fast", True, answer, factors),))
         assert words in registered_claim(found)

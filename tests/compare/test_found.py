@@ -12,8 +12,8 @@ import pytest
 
 import rlx
 from benchmarks.honest_trainings import FOLDER
-from rlx.compare.difference_areas import Area, area_of
-from rlx.compare.run_differences import differences
+from rlx.compare.difference_areas import DifferenceArea, area_of
+from rlx.compare.differences import differences
 from rlx.evidence import JudgedRun
 from rlx.model import RunState, Severity
 from rlx.recipe.schema import Recipe
@@ -82,37 +82,37 @@ def test_what_can_move_the_result_most_comes_first() -> None:
 @pytest.mark.parametrize(
     ("key", "area"),
     [
-        ("overrides.data.shuffle", Area.DATA),
-        ("overrides.actor_rollout_ref.actor.entropy_coeff", Area.TRAINING),
-        ("config actor_rollout_ref.rollout.val_kwargs.top_p", Area.EVALUATION),
-        ("config actor_rollout_ref.rollout.dtype", Area.MODEL),
-        ("config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", Area.LAYOUT),
-        ("config trainer.logger", Area.INCIDENTAL),
-        ("config trainer.total_training_steps", Area.TRAINING),
-        ("config algorithm.norm_adv_by_std_in_grpo", Area.TRAINING),
-        ("file payload/reward.py", Area.REWARD),
-        ("file payload/rlx_aqn.py", Area.CODE),
-        ("uncommitted changes of verl", Area.CODE),
-        ("package torch-npu", Area.VERSIONS),
-        ("package verl", Area.CODE),
-        ("ascend cann", Area.VERSIONS),
-        ("code verl", Area.INCIDENTAL),
-        ("aqn", Area.TRAINING),
-        ("aqn.min_trained_share", Area.INCIDENTAL),
-        ("algorithm.correction.rejection", Area.TRAINING),
-        ("seed", Area.TRAINING),
-        ("reward", Area.REWARD),
-        ("backend.version", Area.VERSIONS),
+        ("overrides.data.shuffle", DifferenceArea.DATA),
+        ("overrides.actor_rollout_ref.actor.entropy_coeff", DifferenceArea.TRAINING),
+        ("config actor_rollout_ref.rollout.val_kwargs.top_p", DifferenceArea.EVALUATION),
+        ("config actor_rollout_ref.rollout.dtype", DifferenceArea.MODEL),
+        ("config actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu", DifferenceArea.LAYOUT),
+        ("config trainer.logger", DifferenceArea.INCIDENTAL),
+        ("config trainer.total_training_steps", DifferenceArea.TRAINING),
+        ("config algorithm.norm_adv_by_std_in_grpo", DifferenceArea.TRAINING),
+        ("file payload/reward.py", DifferenceArea.REWARD),
+        ("file payload/rlx_aqn.py", DifferenceArea.CODE),
+        ("uncommitted changes of verl", DifferenceArea.CODE),
+        ("package torch-npu", DifferenceArea.VERSIONS),
+        ("package verl", DifferenceArea.CODE),
+        ("ascend cann", DifferenceArea.VERSIONS),
+        ("code verl", DifferenceArea.INCIDENTAL),
+        ("aqn", DifferenceArea.TRAINING),
+        ("aqn.min_trained_share", DifferenceArea.INCIDENTAL),
+        ("algorithm.correction.rejection", DifferenceArea.TRAINING),
+        ("seed", DifferenceArea.TRAINING),
+        ("reward", DifferenceArea.REWARD),
+        ("backend.version", DifferenceArea.VERSIONS),
     ],
 )
-def test_areas(key: str, area: Area) -> None:
+def test_areas(key: str, area: DifferenceArea) -> None:
     assert area_of(key) is area
 
 
 def test_no_section_of_a_recipe_is_incidental() -> None:
     """A new section counts until somebody says that it does not."""
     names = set(Recipe.model_fields) - {"version", "name", "secrets"}
-    assert {area_of(name) for name in names}.isdisjoint({Area.INCIDENTAL})
+    assert {area_of(name) for name in names}.isdisjoint({DifferenceArea.INCIDENTAL})
 
 
 def test_another_path_to_the_same_data_is_incidental() -> None:
@@ -122,9 +122,9 @@ def test_another_path_to_the_same_data_is_incidental() -> None:
         data={"/elsewhere/train.parquet": {"sha256": "1"}, "/data/test.parquet": {"sha256": "2"}},
     )
     (found,) = differences(run(), other)
-    assert (found.key, found.area) == ("data.train", Area.INCIDENTAL)
+    assert (found.key, found.area) == ("data.train", DifferenceArea.INCIDENTAL)
     other = run("aqn", recipe={"data": {"train": "/elsewhere/train.parquet", "val": "/data/test.parquet"}})
-    assert [(item.key, item.area) for item in differences(run(), other)] == [("data.train", Area.DATA)]
+    assert [(item.key, item.area) for item in differences(run(), other)] == [("data.train", DifferenceArea.DATA)]
 
 
 def test_the_composed_configuration_counts_where_the_launches_do_not_differ() -> None:
@@ -239,7 +239,7 @@ def test_either_kind_of_configuration_is_held_against_its_own() -> None:
 def test_one_run_without_a_record_is_a_difference_and_two_are_none() -> None:
     bare = RunBuilder(arm="aqn", series={116: 0.7}, provenance={"files": {}}).judged()
     (found,) = differences(RunBuilder(provenance=RECORD).judged(), bare)
-    assert (found.control, found.treatment, found.area) == ("recorded", "not recorded", Area.CODE)
+    assert (found.control, found.treatment, found.area) == ("recorded", "not recorded", DifferenceArea.CODE)
     assert differences(RunBuilder().judged(), bare) == ()
 
 

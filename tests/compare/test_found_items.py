@@ -11,10 +11,7 @@ from statistics import fmean
 import pytest
 
 from rlx.compare import compare
-from rlx.compare.arm_items import ArmItems, SeedItems, arm_items
-from rlx.compare.item_difficulty import by_difficulty
-from rlx.compare.item_flips import flips
-from rlx.compare.pass_at_k import pass_at_k, pass_curves
+from rlx.compare.item_effects import ArmItems, SeedItems, arm_items, by_difficulty, flips, pass_at_k, pass_curves
 from rlx.evidence import ItemScores
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, arm, only
 

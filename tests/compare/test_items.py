@@ -106,10 +106,10 @@ def test_a_seed_that_its_outputs_contradict_strikes_its_arm() -> None:
     treated = [RunBuilder(arm="aqn", seed=seed, series={STEP: 1.0}).judged() for seed in (1, 2)]
     kept = {run.run_id: ItemScores(STEP, {key: (one,) for key, (one, _) in scores.items()}) for run in control}
     kept |= {run.run_id: ItemScores(STEP, {key: (one,) for key, (_, one) in scores.items()}) for run in treated}
-    assert not compare(control, [treated], items={STEP: kept}).treatments[0].struck
+    assert not compare(control, [treated], items={STEP: kept}).treatments[0].is_excluded
     kept[treated[1].run_id] = kept[control[0].run_id]
     found = compare(control, [treated], items={STEP: kept})
-    assert found.treatments[0].struck and not found.control.struck and only(found).test is None
+    assert found.treatments[0].is_excluded and not found.control.is_excluded and only(found).test is None
 
 
 def test_other_items_are_no_comparison(pair: dict[str, Path], wording: SnapshotAssertion) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.left_out import LeftOutBy
+from rlx.compare.excluded_runs import ExcludedBy
 from tests.cli.support import rlx
 from tests.compare.forms import timeless
 from tests.compare.run_dirs import CONTROL, TREATMENT
 
 RunsOf = Callable[..., None]
-BY_COMMAND, BY_RULE = LeftOutBy.COMMAND_LINE.value, LeftOutBy.NEWEST_LAUNCH.value
+BY_COMMAND, BY_RULE = ExcludedBy.COMMAND_LINE.value, ExcludedBy.NEWEST_LAUNCH.value
 
 
 def left_out(*words: str) -> list[dict[str, Any]]:

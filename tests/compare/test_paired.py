@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.error_rates import ALPHA
 from rlx.compare.paired import PairedItems, mcnemar_p, paired_items, tango_interval
+from rlx.compare.statistic import ALPHA
 
 counts = st.tuples(st.integers(0, 60), st.integers(0, 60), st.integers(0, 1500)).map(
     lambda each: (each[0], each[1], each[0] + each[1] + each[2])

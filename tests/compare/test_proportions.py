@@ -10,7 +10,6 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.compare.error_rates import holm
 from rlx.compare.proportions import (
     EXACT_UP_TO,
     clopper_pearson,
@@ -18,6 +17,7 @@ from rlx.compare.proportions import (
     two_proportions,
     wilson_interval,
 )
+from rlx.compare.statistic import holm
 
 # Differences that were reported for published checkpoints, with z and p worked out by hand from rounded shares.
 PUBLISHED = json.loads(

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.registered_answer import Answer, Kind, answer, as_family
-from rlx.compare.registered_design import Claim, Correction, Design
-from rlx.compare.registered_tests import corrected
+from rlx.compare.registered_answer import AnswerKind, ClaimResult, answer, as_family
+from rlx.compare.registered_design import Claim, Design, MultiplicityCorrection, corrected
 
 BETTER = Design()
 NOT_WORSE = Design(Claim.NON_INFERIORITY, 2.0)
@@ -27,7 +26,7 @@ def shifted(points: float) -> list[float]:
     return [value + points / 100 for value in CONTROL]
 
 
-def only(design: Design, treatment: list[float], control: list[float] = CONTROL) -> Answer:
+def only(design: Design, treatment: list[float], control: list[float] = CONTROL) -> ClaimResult:
     (found,) = answer(design, control, treatment)
     return found
 
@@ -35,20 +34,20 @@ def only(design: Design, treatment: list[float], control: list[float] = CONTROL)
 @pytest.mark.parametrize(
     ("design", "points", "kind"),
     [
-        (BETTER, 3.0, Kind.YES),
-        (BETTER, -3.0, Kind.NO),
-        (BETTER, 0.3, Kind.CANNOT_TELL),
-        (Design(higher_is_better=False), -3.0, Kind.YES),
-        (NOT_WORSE, 0.0, Kind.YES),
-        (NOT_WORSE, -4.0, Kind.NO),
-        (NOT_WORSE, -2.0, Kind.CANNOT_TELL),
-        (ALIKE, 0.0, Kind.EQUIVALENT),
-        (ALIKE, 4.0, Kind.NO),
-        (ALIKE, -4.0, Kind.NO),
-        (ALIKE, 1.5, Kind.CANNOT_TELL),
+        (BETTER, 3.0, AnswerKind.YES),
+        (BETTER, -3.0, AnswerKind.NO),
+        (BETTER, 0.3, AnswerKind.CANNOT_TELL),
+        (Design(higher_is_better=False), -3.0, AnswerKind.YES),
+        (NOT_WORSE, 0.0, AnswerKind.YES),
+        (NOT_WORSE, -4.0, AnswerKind.NO),
+        (NOT_WORSE, -2.0, AnswerKind.CANNOT_TELL),
+        (ALIKE, 0.0, AnswerKind.EQUIVALENT),
+        (ALIKE, 4.0, AnswerKind.NO),
+        (ALIKE, -4.0, AnswerKind.NO),
+        (ALIKE, 1.5, AnswerKind.CANNOT_TELL),
     ],
 )
-def test_kinds(design: Design, points: float, kind: Kind) -> None:
+def test_kinds(design: Design, points: float, kind: AnswerKind) -> None:
     found = only(design, shifted(points))
     assert found.kind is kind
     assert found.estimate == pytest.approx(points)
@@ -77,13 +76,13 @@ def test_the_numbers_of_a_margin_are_those_of_one_sided_tests(wording: SnapshotA
 
 
 @settings(deadline=None, max_examples=40)
-@given(arm, arm, arm, st.sampled_from(Claim), st.sampled_from(Correction), st.booleans(), st.integers(1, 2))
+@given(arm, arm, arm, st.sampled_from(Claim), st.sampled_from(MultiplicityCorrection), st.booleans(), st.integers(1, 2))
 def test_interval_and_answer_agree(
     control: list[float],
     one: list[float],
     other: list[float],
     claim: Claim,
-    several: Correction,
+    several: MultiplicityCorrection,
     blocked: bool,
     treatments: int,
 ) -> None:
@@ -99,7 +98,7 @@ def test_interval_and_answer_agree(
             Claim.EQUIVALENCE: found.low > -margin and found.high < margin,
         }[claim]
         assert found.low <= found.estimate <= found.high
-        if treatments == 1 or several is Correction.DUNNETT:
+        if treatments == 1 or several is MultiplicityCorrection.DUNNETT:
             assert shown == (found.p_value < 0.05)
         else:
             assert shown or found.p_value >= 0.05
@@ -120,7 +119,7 @@ def test_dunnett_is_scipys(wording: SnapshotAssertion) -> None:
 def test_holm_corrects_welchs_p_values() -> None:
     treatments = shifted(1.0), shifted(1.5), shifted(0.5)
     raw = [only(BETTER, arm).p_value for arm in treatments]
-    found = answer(Design(several=Correction.HOLM), CONTROL, *treatments)
+    found = answer(Design(several=MultiplicityCorrection.HOLM), CONTROL, *treatments)
     steps = [raw[1] * 3, raw[0] * 2, raw[2]]  # type: ignore[operator]
     assert [each.p_value for each in found] == pytest.approx([steps[1], steps[0], max(steps)], rel=1e-6)
     assert found[0].low == only(BETTER, treatments[0]).low
@@ -130,9 +129,9 @@ def test_holm_corrects_welchs_p_values() -> None:
 def test_blocks_take_out_what_they_share() -> None:
     hosts = np.array([0.0, 0.05, -0.04, 0.02, 0.01])
     control, treatment = np.array(CONTROL) + hosts, np.array([0.722, 0.729, 0.711, 0.723, 0.716]) + hosts
-    assert only(BETTER, list(treatment), list(control)).kind is Kind.CANNOT_TELL
+    assert only(BETTER, list(treatment), list(control)).kind is AnswerKind.CANNOT_TELL
     found = only(Design(blocked=True), list(treatment), list(control))
-    assert found.kind is Kind.YES
+    assert found.kind is AnswerKind.YES
     assert found.p_value == pytest.approx(scipy.stats.ttest_rel(treatment, control).pvalue)
     with pytest.raises(ValueError, match="blocks"):
         answer(Design(blocked=True), CONTROL, CONTROL[:4])
@@ -152,10 +151,10 @@ def test_dunnett_within_blocks_is_the_paired_t_for_one_treatment_and_the_residua
 def test_too_few_runs_or_no_spread_allow_no_test() -> None:
     for control, treatment in (([0.7], [0.8, 0.9]), ([0.7, 0.7], [0.8, 0.8])):
         found = only(BETTER, treatment, control)
-        assert (found.kind, found.p_value, found.low) == (Kind.CANNOT_TELL, None, None)
+        assert (found.kind, found.p_value, found.low) == (AnswerKind.CANNOT_TELL, None, None)
         assert found.method.startswith("no test: ")
     constant = only(Design(blocked=True), [value + 0.1 for value in CONTROL])
-    assert (constant.kind, constant.p_value) == (Kind.CANNOT_TELL, None), "blocks that differ by rounding alone"
+    assert (constant.kind, constant.p_value) == (AnswerKind.CANNOT_TELL, None), "blocks that differ by rounding alone"
 
 
 def test_an_unlike_spread_is_said_and_changes_nothing(wording: SnapshotAssertion) -> None:
@@ -168,9 +167,14 @@ def test_an_unlike_spread_is_said_and_changes_nothing(wording: SnapshotAssertion
 
 def test_a_family_of_benchmarks_is_corrected() -> None:
     answers = [only(BETTER, shifted(points)) for points in (1.2, 0.1, 3.0)]
-    assert answers[0].kind is Kind.YES
+    assert answers[0].kind is AnswerKind.YES
     family = as_family([*answers, only(BETTER, [0.8])])
-    assert [each.kind for each in family] == [Kind.CANNOT_TELL, Kind.CANNOT_TELL, Kind.YES, Kind.CANNOT_TELL]
+    assert [each.kind for each in family] == [
+        AnswerKind.CANNOT_TELL,
+        AnswerKind.CANNOT_TELL,
+        AnswerKind.YES,
+        AnswerKind.CANNOT_TELL,
+    ]
     assert family[0].p_value == pytest.approx(2 * answers[0].p_value)  # type: ignore[operator]
     assert family[3].p_value is None
 

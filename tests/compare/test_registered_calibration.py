@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.few_items import exact_line
 from benchmarks.registered import ChoiceLine, DesignLine, choices, design_line, tables
-from rlx.compare.registered_design import Claim, Correction, Design
+from rlx.compare.registered_design import Claim, Design, MultiplicityCorrection
 
 REPLICATIONS = 4000
 
@@ -25,7 +25,9 @@ def test_false_alarms_coverage_and_power_are_as_promised(claim: Claim, sds: tupl
 def test_dunnett_errs_where_one_arm_spreads_widely_and_that_is_known() -> None:
     line = design_line(np.random.default_rng(1), REPLICATIONS, "", Design(), 5, (1, 4, 1, 1), known=True)
     assert line.errs and not line.broken
-    holm = design_line(np.random.default_rng(1), REPLICATIONS, "", Design(several=Correction.HOLM), 5, (1, 4, 1, 1))
+    holm = design_line(
+        np.random.default_rng(1), REPLICATIONS, "", Design(several=MultiplicityCorrection.HOLM), 5, (1, 4, 1, 1)
+    )
     assert not holm.errs
 
 

@@ -106,7 +106,7 @@ def test_a_run_whose_records_are_gone_has_failed_everywhere() -> None:
     rlx("status", "-a")
     (directory("fast", 3) / "manifest.json").unlink()
     found = json.loads(rlx("compare", "baseline", "fast", "--json", code=14).stdout)
-    assert "seed 3 of fast counts for nothing: its records are gone" in found["claim"]
+    assert "seed 3 of fast does not count: its records are gone" in found["claim"]
     assert [run["why"] for run in found["left_out"]] == ["its records are gone"]
     (experiment,) = front_door.experiments()
     assert [slot.seed for slot in experiment.missing] == []

@@ -16,7 +16,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
 from rlx.api.judged_comparison import Compared
-from rlx.compare.comparison_document import comparison_document
+from rlx.compare.sentences import comparison_document
 from rlx.model import to_jsonable
 from rlx.model.registration import MEAN_OF_LAST, RegisteredArm
 from tests.cli.support import rlx

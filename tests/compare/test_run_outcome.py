@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.compare.run_outcome import outcome_of
-from rlx.compare.run_slots import Outcome
+from rlx.compare.slot_assignment import RunOutcome, outcome_of
 from rlx.evidence import Verdict, VerdictStatus
 from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine, signatures
 from rlx.findings import finding_row
@@ -27,35 +26,35 @@ UNKNOWN = Hit("RLX889", Kind.CAUSE, "an exception that no signature knows", "", 
 @pytest.mark.parametrize(
     ("state", "verdict", "cause", "outcome"),
     [
-        (RunState.RUNNING, VALID, None, Outcome.OPEN),
-        (RunState.UNREACHABLE, VALID, None, Outcome.OPEN),
-        (RunState.FINISHED, VALID, None, Outcome.RESULT),
-        (RunState.FINISHED, INVALID, None, Outcome.FAILED),
-        (RunState.LOST, INVALID, None, Outcome.FAILED),
-        (RunState.FINISHED, Verdict(VerdictStatus.INCOMPLETE, (), "incomplete", ""), None, Outcome.FAILED),
-        (RunState.STOPPED, VALID, hit("RLX877"), Outcome.FAILED),
-        (RunState.FAILED, VALID, hit("RLX877"), Outcome.MACHINE),
-        (RunState.FAILED, VALID, hit("RLX960"), Outcome.MACHINE),
-        (RunState.FAILED, VALID, hit("RLX876"), Outcome.FAILED),
-        (RunState.FAILED, VALID, hit("RLX815"), Outcome.FAILED),
-        (RunState.FAILED, VALID, UNKNOWN, Outcome.FAILED),
-        (RunState.FAILED, VALID, None, Outcome.FAILED),
-        (RunState.LOST, VALID, None, Outcome.MACHINE),
-        (RunState.LOST, VALID, hit("RLX865"), Outcome.MACHINE),
-        (RunState.LOST, VALID, UNKNOWN, Outcome.FAILED),
+        (RunState.RUNNING, VALID, None, RunOutcome.OPEN),
+        (RunState.UNREACHABLE, VALID, None, RunOutcome.OPEN),
+        (RunState.FINISHED, VALID, None, RunOutcome.RESULT),
+        (RunState.FINISHED, INVALID, None, RunOutcome.FAILED),
+        (RunState.LOST, INVALID, None, RunOutcome.FAILED),
+        (RunState.FINISHED, Verdict(VerdictStatus.INCOMPLETE, (), "incomplete", ""), None, RunOutcome.FAILED),
+        (RunState.STOPPED, VALID, hit("RLX877"), RunOutcome.FAILED),
+        (RunState.FAILED, VALID, hit("RLX877"), RunOutcome.MACHINE),
+        (RunState.FAILED, VALID, hit("RLX960"), RunOutcome.MACHINE),
+        (RunState.FAILED, VALID, hit("RLX876"), RunOutcome.FAILED),
+        (RunState.FAILED, VALID, hit("RLX815"), RunOutcome.FAILED),
+        (RunState.FAILED, VALID, UNKNOWN, RunOutcome.FAILED),
+        (RunState.FAILED, VALID, None, RunOutcome.FAILED),
+        (RunState.LOST, VALID, None, RunOutcome.MACHINE),
+        (RunState.LOST, VALID, hit("RLX865"), RunOutcome.MACHINE),
+        (RunState.LOST, VALID, UNKNOWN, RunOutcome.FAILED),
     ],
 )
-def test_outcomes(state: RunState, verdict: Verdict, cause: Hit | None, outcome: Outcome) -> None:
+def test_outcomes(state: RunState, verdict: Verdict, cause: Hit | None, outcome: RunOutcome) -> None:
     found, why = outcome_of(state, verdict, cause)
     assert found is outcome
-    assert bool(why) == (outcome in (Outcome.FAILED, Outcome.MACHINE))
-    if outcome is Outcome.MACHINE and cause is not None and cause.kind is Kind.CAUSE:
+    assert bool(why) == (outcome in (RunOutcome.FAILED, RunOutcome.MACHINE))
+    if outcome is RunOutcome.MACHINE and cause is not None and cause.kind is Kind.CAUSE:
         assert why.startswith(cause.id)
 
 
 def test_a_log_that_cannot_be_asked_decides_nothing() -> None:
     for state in (RunState.LOST, RunState.FAILED):
-        assert outcome_of(state, VALID, None, is_explained=False)[0] is Outcome.OPEN
+        assert outcome_of(state, VALID, None, is_explained=False)[0] is RunOutcome.OPEN
 
 
 def test_what_ends_a_run_by_its_machine_is_a_cause_and_no_shortage_of_memory() -> None:

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.run_slots import EndedRun, Outcome, RunSlots, run_slots
+from rlx.compare.slot_assignment import EndedRun, RunOutcome, RunSlots, assign_slots
 from rlx.model.registration import RegisteredArm, Registration
 
-RESULT, OPEN, FAILED, MACHINE = Outcome.RESULT, Outcome.OPEN, Outcome.FAILED, Outcome.MACHINE
+RESULT, OPEN, FAILED, MACHINE = RunOutcome.RESULT, RunOutcome.OPEN, RunOutcome.FAILED, RunOutcome.MACHINE
 
 
 def asked(spares: int = 2, pairing: str = "none", arms: tuple[str, ...] = ("a", "b")) -> Registration:
@@ -34,7 +34,7 @@ def asked(spares: int = 2, pairing: str = "none", arms: tuple[str, ...] = ("a", 
     )
 
 
-def launches(*said: tuple[str, int, Outcome]) -> list[EndedRun]:
+def launches(*said: tuple[str, int, RunOutcome]) -> list[EndedRun]:
     """Runs in the order of their launch."""
     return [
         EndedRun(
@@ -44,12 +44,12 @@ def launches(*said: tuple[str, int, Outcome]) -> list[EndedRun]:
     ]
 
 
-def complete(arm: str) -> list[tuple[str, int, Outcome]]:
+def complete(arm: str) -> list[tuple[str, int, RunOutcome]]:
     return [(arm, seed, RESULT) for seed in (1, 2, 3)]
 
 
-def of_one_arm(*said: tuple[str, int, Outcome], spares: int = 2) -> RunSlots:
-    return run_slots(asked(spares, arms=("a",)), launches(*said))
+def of_one_arm(*said: tuple[str, int, RunOutcome], spares: int = 2) -> RunSlots:
+    return assign_slots(asked(spares, arms=("a",)), launches(*said))
 
 
 def ids(found: RunSlots) -> dict[int, str]:
@@ -61,19 +61,19 @@ def reasons(found: RunSlots) -> dict[str, str]:
 
 
 def test_without_a_run_everything_is_to_be_launched() -> None:
-    found = run_slots(asked(), [])
+    found = assign_slots(asked(), [])
     assert [(slot.next_seed, slot.arm) for slot in found.to_launch] == [*asked().slots]
     assert not found.standing and not found.passed_over
 
 
 def test_first_launches_stand_and_nothing_is_left_to_launch() -> None:
-    found = run_slots(asked(), launches(*complete("a"), *complete("b")))
+    found = assign_slots(asked(), launches(*complete("a"), *complete("b")))
     assert len(found.standing) == 6 and not found.to_launch and not found.passed_over
     assert {slot.why for slot in found.slots} == {""}
 
 
 @pytest.mark.parametrize("first", [RESULT, OPEN, FAILED])
-def test_what_is_launched_again_replaces_nothing(first: Outcome, wording: SnapshotAssertion) -> None:
+def test_what_is_launched_again_replaces_nothing(first: RunOutcome, wording: SnapshotAssertion) -> None:
     found = of_one_arm(("a", 1, first), ("a", 1, RESULT), ("a", 4, RESULT))
     assert ids(found) == {1: "a1-0"}
     assert reasons(found).keys() == {"a1-1", "a4-2"}
@@ -121,44 +121,44 @@ def test_whichever_was_launched_first_after_a_loss_stands(wording: SnapshotAsser
 
 def test_each_arm_has_its_own_spares_but_blocks_give_way_whole(wording: SnapshotAssertion) -> None:
     runs = launches(("a", 1, RESULT), ("b", 1, MACHINE), *complete("a")[1:], *complete("b")[1:])
-    assert [(slot.next_seed, slot.arm) for slot in run_slots(asked(), runs).to_launch] == [(4, "b")]
-    found = run_slots(asked(pairing="block"), runs)
+    assert [(slot.next_seed, slot.arm) for slot in assign_slots(asked(), runs).to_launch] == [(4, "b")]
+    found = assign_slots(asked(pairing="block"), runs)
     assert sorted((slot.next_seed, slot.arm) for slot in found.to_launch) == [(4, "a"), (4, "b")]
     assert reasons(found)["a1-0"] == wording
 
 
 def test_seeds_and_arms_that_nobody_registered_are_added(wording: SnapshotAssertion) -> None:
-    found = run_slots(asked(), launches(("a", 9, RESULT), ("c", 1, RESULT)))
+    found = assign_slots(asked(), launches(("a", 9, RESULT), ("c", 1, RESULT)))
     assert reasons(found).keys() == {"a9-0", "c1-1"} and reasons(found) == wording
 
 
-RUNS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 7), st.sampled_from(Outcome)), max_size=14)
+RUNS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(1, 7), st.sampled_from(RunOutcome)), max_size=14)
 PAIRINGS = st.sampled_from(["none", "block"])
 
 
 @settings(max_examples=300, deadline=None)
 @given(RUNS, PAIRINGS, st.integers(0, 3))
-def test_each_run_is_in_exactly_one_place(said: list[tuple[str, int, Outcome]], pairing: str, spares: int) -> None:
+def test_each_run_is_in_exactly_one_place(said: list[tuple[str, int, RunOutcome]], pairing: str, spares: int) -> None:
     runs = launches(*said)
-    found = run_slots(asked(spares, pairing), runs)
+    found = assign_slots(asked(spares, pairing), runs)
     assert [(slot.seed, slot.arm) for slot in found.slots] == [*asked(spares, pairing).slots]
     standing = [run.run_id for run in found.standing.values()]
     assert sorted(standing + [each.run.run_id for each in found.passed_over]) == sorted(run.run_id for run in runs)
     assert all(run.outcome is not MACHINE for run in found.standing.values())
     assert all(each.why for each in found.passed_over)
     assert len({(slot.next_seed, slot.arm) for slot in found.to_launch}) == len(found.to_launch)
-    assert found == run_slots(asked(spares, pairing), runs[::-1]), "the order in which runs are named says nothing"
+    assert found == assign_slots(asked(spares, pairing), runs[::-1]), "the order in which runs are named says nothing"
 
 
 @settings(max_examples=300, deadline=None)
 @given(RUNS, PAIRINGS, st.integers(0, 3))
 def test_whoever_launches_more_makes_no_run_give_way(
-    said: list[tuple[str, int, Outcome]], pairing: str, spares: int
+    said: list[tuple[str, int, RunOutcome]], pairing: str, spares: int
 ) -> None:
     runs = launches(*said)
     before: set[str] = set()
     for count in range(len(runs) + 1):
-        now = {run.run_id for run in run_slots(asked(spares, pairing), runs[:count]).standing.values()}
+        now = {run.run_id for run in assign_slots(asked(spares, pairing), runs[:count]).standing.values()}
         # A block gives way whole to a loss in it, which nobody chooses.
         assert before <= now or (pairing == "block" and runs[count - 1].outcome is MACHINE)
         before = now
@@ -168,10 +168,10 @@ def test_whoever_launches_more_makes_no_run_give_way(
 @settings(max_examples=200, deadline=None)
 @given(RUNS, PAIRINGS, st.integers(0, 3))
 def test_a_failure_is_worth_as_much_as_a_result(
-    said: list[tuple[str, int, Outcome]], pairing: str, spares: int
+    said: list[tuple[str, int, RunOutcome]], pairing: str, spares: int
 ) -> None:
     def standing(runs: list[EndedRun]) -> dict[tuple[int, str], str]:
-        return {slot: run.run_id for slot, run in run_slots(asked(spares, pairing), runs).standing.items()}
+        return {slot: run.run_id for slot, run in assign_slots(asked(spares, pairing), runs).standing.items()}
 
     runs = launches(*said)
     assert standing(runs) == standing([replace(run, outcome=RESULT) if run.outcome is FAILED else run for run in runs])

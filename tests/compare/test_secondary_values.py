@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlx.compare.registered_result import RegisteredResult, RegisteredRun
-from rlx.compare.secondary_values import secondary_values
+from rlx.compare.registered_answer import RegisteredResult, RegisteredRun
+from rlx.compare.registered_question import secondary_values
 from rlx.evidence import JudgedRun
 from rlx.model import Registration
 from tests.compare.builders import METRIC, RunBuilder

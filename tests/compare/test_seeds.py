@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.error_rates import ALPHA
 from rlx.compare.seed_test import WelchSeeds, mean_test, runs_needed, welch_seeds
-from rlx.compare.student import detectable_difference
+from rlx.compare.statistic import ALPHA, detectable_difference
 
 # Shares of 1319 items.
 share = st.integers(800, 1000).map(lambda right: right / 1319)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rlx.compare import Comparison, compare
-from rlx.compare.claim import claim
-from rlx.compare.matching import Items
+from rlx.compare.outputs import Items
+from rlx.compare.sentences import headline
 from rlx.evidence import ItemScores, JudgedRun
 from rlx.model import Severity
 from rlx.model.registration import RegisteredArm
@@ -77,7 +77,7 @@ def test_another_model_or_other_data_are_listed_and_not_objected_to(
     assert not objections(asked) and objections(unasked)
     assert contrast.p_value is not None and contrast.factors == ()
     assert not any(item.declared for item in contrast.differences)
-    assert "no setting credited" in claim(asked) and "RLX933" in {each.id for each in contrast.findings}
+    assert "no setting credited" in headline(asked) and "RLX933" in {each.id for each in contrast.findings}
     assert any("no one of them is credited" in said for said in contrast.sentences)
 
 

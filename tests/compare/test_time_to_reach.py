@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from rlx.compare import ComparedRun, compare
-from rlx.compare.time_to_reach import Reached, median_step, reached
+from rlx.compare.speed import Reached, median_step, reached
 from rlx.evidence import Evidence
 from tests.compare.builders import RunBuilder
 

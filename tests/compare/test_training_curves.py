@@ -10,8 +10,7 @@ from dataclasses import replace
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.compare.seed_band import band
-from rlx.compare.training_metrics import MOST_METRICS, MOST_POINTS, training_curves
+from rlx.compare.training_curves import MOST_METRICS, MOST_POINTS, band, training_curves
 from rlx.errors import UsageError
 from rlx.evidence import JudgedRun
 from rlx.evidence.reading.metric_table import NO_COLUMN, Column

@@ -13,9 +13,8 @@ import pytest
 
 import rlx as front_door
 from rlx.compare import compare
-from rlx.compare.claim import claim
-from rlx.compare.registered_answer import Answer, Kind
-from rlx.compare.registered_result import RegisteredAnswer, RegisteredResult, RegisteredRun
+from rlx.compare.registered_answer import AnswerKind, ClaimResult, RegisteredAnswer, RegisteredResult, RegisteredRun
+from rlx.compare.sentences import headline
 from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.report import picture, scene
@@ -112,7 +111,7 @@ def test_two_valid_runs_may_be_reported_and_so_may_one(runs_of: RunsOf) -> None:
 def test_values_of_valid_runs_may_be_reported_without_a_test(control_builder: Build, treated: Build) -> None:
     unknown: dict[str, Any] = {"rows": None, "planned_rows": None}
     comparison = one_run_each(control_builder(**unknown), [treated(**unknown)])
-    assert only(comparison).test is None and "values alone" in claim(comparison)
+    assert only(comparison).test is None and "values alone" in headline(comparison)
     assert comparison.outcome() is ExitCode.OK
 
 
@@ -129,7 +128,7 @@ def test_what_else_speaks_against_a_comparison_is_not_allowed(runs_of: RunsOf) -
 
 def test_a_registered_answer_from_unverified_runs_is_unverified(control: JudgedRun, treated: Build) -> None:
     """Also where the runs that are compared beside it are valid."""
-    answer = Answer(Kind.YES, 2.0, 1.0, 3.0, 0.95, 0.01, 0.99, 3, 3, (1.0, 1.0), "Welch's t test", "")
+    answer = ClaimResult(AnswerKind.YES, 2.0, 1.0, 3.0, 0.95, 0.01, 0.99, 3, 3, (1.0, 1.0), "Welch's t test", "")
     runs = (RegisteredRun("baseline", 1, "a"), RegisteredRun("aqn", 1, "b", is_unverified=True))
     asked = RegisteredResult(ASKED, runs, (RegisteredAnswer(METRIC, "aqn", True, answer),))
     found = replace(one_run_each(control, [treated()]), registered=asked)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlx.api.selection import open_index
+from rlx.api.runs import open_index
 from rlx.evidence.verdict import dissent, incomplete, invalid, remark, unverified
 from rlx.evidence.waivers import Waiver, waivable, with_waivers
 from rlx.model import Severity

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlx.backends.registry import PACKAGES
-from rlx.compare.config_diff import ConfigDifference
-from rlx.compare.difference_areas import Area, area_of
+from rlx.compare.difference_areas import ConfigDifference, DifferenceArea, area_of
 from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.pace import pace
 from rlx.evidence import Evidence, Totals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
@@ -112,8 +111,8 @@ def test_its_runs_are_compared(tmp_path: Path) -> None:
 
 
 def test_its_keys_have_an_area() -> None:
-    assert area_of("package toy") is Area.CODE
-    assert area_of("overrides.heldout_rows") is Area.EVALUATION
+    assert area_of("package toy") is DifferenceArea.CODE
+    assert area_of("overrides.heldout_rows") is DifferenceArea.EVALUATION
 
 
 def test_its_keys_decide_what_an_evaluation_must_have_in_common() -> None:

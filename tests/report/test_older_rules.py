@@ -15,7 +15,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import rlx as front_door
 from rlx import __version__
-from rlx.api.bundle_judging import JudgedBundle
+from rlx.api.verifying import JudgedBundle
 from rlx.findings import finding_ids, finding_row
 from rlx.model import verdict_rules
 from rlx.model.run_dir import COMPOSED_FILE
@@ -51,7 +51,7 @@ def older(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
         assert "ppo_mini_batch_size: 20" in text
         file.write_text(text.replace("ppo_mini_batch_size: 20", "ppo_mini_batch_size: 10"), encoding="utf-8")
     with monkeypatch.context() as then:
-        then.setattr("rlx.api.bundling.RULES", 1)
+        then.setattr("rlx.api.bundles.RULES", 1)
         return front_door.bundle("evidence.tar.gz", "baseline", "aqn")
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.compare import compare
-from rlx.compare.registered_result import RegisteredResult, RegisteredRun
+from rlx.compare.registered_answer import RegisteredResult, RegisteredRun
 from rlx.evidence import VerdictStatus
 from rlx.model import Finding, RunState, Severity
 from rlx.report import Report, html

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.api.saved_plans import read_plans
+from rlx.api.launching import read_plans
 from rlx.runs.manifest import manifest_digest, parse_manifest
 from tests.cli.support import rlx, tiny_cpu_files
 from tests.conftest import CASES

@@ -15,7 +15,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 from typer.testing import CliRunner
 
-from rlx.api.device_reports import device_reports
+from rlx.api.reporting import device_reports
 from rlx.cli.frame.app import command_line
 from rlx.compare.device_report import device_lines
 from rlx.errors import RlxError, UsageError

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.api.dealing import Room, deal
+from rlx.api.planning import HostCapacity, distribute
 from rlx.runs import Index
 from rlx.runs.index.run_index import INDEX_FILE
 from rlx.runs.index.tables import Move, MovePhase
@@ -34,18 +34,18 @@ sys.exit(main())
 """
 
 
-def rooms(*rooms: tuple[str, int, int]) -> list[Room]:
-    return [Room(*room) for room in rooms]
+def rooms(*rooms: tuple[str, int, int]) -> list[HostCapacity]:
+    return [HostCapacity(*room) for room in rooms]
 
 
 def test_a_block_goes_where_its_last_run_would_begin_first() -> None:
     two = {1: 2, 2: 2, 3: 2, 4: 2}
-    assert deal(two, rooms(("a", 1, 0), ("b", 1, 0)), {}) == {1: "a", 2: "b", 3: "a", 4: "b"}
-    assert deal(two, rooms(("a", 1, 5), ("b", 1, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
-    assert deal(two, rooms(("a", 1, 0), ("b", 4, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
+    assert distribute(two, rooms(("a", 1, 0), ("b", 1, 0)), {}) == {1: "a", 2: "b", 3: "a", 4: "b"}
+    assert distribute(two, rooms(("a", 1, 5), ("b", 1, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
+    assert distribute(two, rooms(("a", 1, 0), ("b", 4, 0)), {}) == {1: "b", 2: "b", 3: "b", 4: "a"}
     # What is settled counts as load, wherever it stands in the order, and a host that takes no part gets nothing.
-    assert deal(two, rooms(("a", 1, 0), ("b", 1, 0)), {4: "a"}) == {1: "b", 2: "a", 3: "b", 4: "a"}
-    assert deal(two, rooms(("a", 1, 0)), {2: "gone"}) == {1: "a", 3: "a", 4: "a"}
+    assert distribute(two, rooms(("a", 1, 0), ("b", 1, 0)), {4: "a"}) == {1: "b", 2: "a", 3: "b", 4: "a"}
+    assert distribute(two, rooms(("a", 1, 0)), {2: "gone"}) == {1: "a", 3: "a", 4: "a"}
 
 
 def places(sweep: Sweep) -> dict[int, set[str]]:

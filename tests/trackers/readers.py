@@ -133,7 +133,7 @@ READERS: dict[str, Callable[[Path, str], Read]] = {
 
 
 def installed(name: str) -> Any:
-    from rlx.api.exporting import _is_installed
+    from rlx.api.metrics import _is_installed
     from rlx.trackers import tracker_of
 
     return all(map(_is_installed, tracker_of(name).PACKAGES))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.api.explaining import explain_all
+from rlx.api.diagnosing import explain_all
 from tests.cli.test_help import LEAVES
 from website.build import joined, lay_out, settings
 from website.navigation import generated, placed, sections

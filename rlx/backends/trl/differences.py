@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from rlx.compare.difference_areas import Area, Patterns
+from rlx.compare.difference_areas import DifferenceArea, Patterns
 from rlx.compare.evaluation_conditions import Condition, Conditions
 from rlx.model.run_dir import PAYLOAD_DIR
 
-FACTS: Patterns = {Area.CODE: ("package trl",)}
+FACTS: Patterns = {DifferenceArea.CODE: ("package trl",)}
 OVERRIDES: Patterns = {
-    Area.EVALUATION: ("eval_*", "per_device_eval_*", "num_generations_eval"),
-    Area.INCIDENTAL: ("logging_*", "log_*", "report_to", "save_*", "dataloader_*", "hub_*", "run_name", "output_dir"),
+    DifferenceArea.EVALUATION: ("eval_*", "per_device_eval_*", "num_generations_eval"),
+    DifferenceArea.INCIDENTAL: (
+        "logging_*",
+        "log_*",
+        "report_to",
+        "save_*",
+        "dataloader_*",
+        "hub_*",
+        "run_name",
+        "output_dir",
+    ),
 }
 # It has one set of sampling parameters, for training and validation.
 CONDITIONS: Conditions = {

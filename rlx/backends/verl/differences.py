@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from rlx.compare.difference_areas import Area, Patterns
+from rlx.compare.difference_areas import DifferenceArea, Patterns
 from rlx.compare.evaluation_conditions import Condition, Conditions
 
-FACTS: Patterns = {Area.CODE: ("package verl",)}
+FACTS: Patterns = {DifferenceArea.CODE: ("package verl",)}
 OVERRIDES: Patterns = {
-    Area.EVALUATION: ("*.val_kwargs.*", "trainer.val_*", "trainer.test_freq", "data.val_*"),
-    Area.LAYOUT: (
+    DifferenceArea.EVALUATION: ("*.val_kwargs.*", "trainer.val_*", "trainer.test_freq", "data.val_*"),
+    DifferenceArea.LAYOUT: (
         "*max_token_len_per_gpu",
         "*use_dynamic_bsz",
         "trainer.nnodes",
         "trainer.n_gpus_per_node",
         "trainer.device",
     ),
-    Area.DATA: ("data.*",),
-    Area.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
-    Area.INCIDENTAL: ("trainer.*", "global_profiler.*", "hydra.*"),
+    DifferenceArea.DATA: ("data.*",),
+    DifferenceArea.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
+    DifferenceArea.INCIDENTAL: ("trainer.*", "global_profiler.*", "hydra.*"),
 }
 # Not the path of a reward function as it was composed: each run has its own copy, and its digest tells.
 CONDITIONS: Conditions = {

@@ -184,7 +184,7 @@ def _complain(text: str) -> None:
 def _report_bug(error: Exception) -> ExitCode:
     import traceback
 
-    from rlx.api.home import rlx_home
+    from rlx.api.runs import rlx_home
 
     path = rlx_home() / "bug.log"
     try:

@@ -29,7 +29,7 @@ def follow_runs(refs: Sequence[RunRef]) -> None:
     Exit with the code of `rlx wait` unless every run finished and nothing contradicts it.
     """
     from rlx.api.notifying import notified
-    from rlx.api.selection import open_index
+    from rlx.api.runs import open_index
     from rlx.api.waiting import outcome, until_ended
 
     try:

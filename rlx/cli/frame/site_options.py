@@ -14,7 +14,7 @@ from rlx.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rlx.api.target import Target
+    from rlx.api.hosts import Target
     from rlx.hosts import MadeContainer
     from rlx.model import Image, Site
 
@@ -89,7 +89,7 @@ def chosen_where(
 def _container_for(
     host: str | None, container: str | None, image: str | None, before: Callable[[], None] | None, all_must: bool
 ) -> str | Image | None:
-    from rlx.api.containers import image_of, start_containers
+    from rlx.api.hosts import image_of, start_containers
 
     if before or (container is not None and image is not None):
         with patience(f"starting a container on {host or 'the host'} …"):
@@ -114,7 +114,7 @@ def narrate_made(made: MadeContainer) -> None:
 
 def chosen_target(host: str | None, container: str | None, devices: str | None = None) -> Target:
     """Find the site that the options name, and locate a container on its host. Raise UsageError or HostError."""
-    from rlx.api.target import named_target
+    from rlx.api.hosts import named_target
 
     target = named_target(host, container, devices)
     found = [replace(node, site=located(node.site)) for node in target.nodes]

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 from rlx.cli.frame.output import console, print_text
 from rlx.cli.text.table_text import fits, parts_within, table_lines
-from rlx.compare.claim import claim
-from rlx.compare.config_diff import RECIPE, ConfigDifference
+from rlx.compare.difference_areas import ConfigDifference
+from rlx.compare.differences import RECIPE
+from rlx.compare.excluded_runs import excluded_groups, excluded_sentence, related_experiments_lines
 from rlx.compare.findings import brief
-from rlx.compare.left_out import left_out_groups, left_out_sentence
-from rlx.compare.other_experiments import other_experiments_lines
-from rlx.compare.registered_words import registered_lines
+from rlx.compare.sentences import headline, registered_lines
 from rlx.compare.speed import blocks, speed_change
 from rlx.evidence.verdict import VerdictStatus, counted
 from rlx.markdown import prose
@@ -92,7 +91,7 @@ def answer_lines(comparison: Comparison) -> Iterator[str]:
 
     Without a registered question, each treatment's difference, or why it has none.
     """
-    if words := claim(comparison):
+    if words := headline(comparison):
         yield words
     if comparison.registered:
         yield from ("", *registered_words(comparison))
@@ -136,9 +135,9 @@ def registered_words(comparison: Comparison) -> Iterator[str]:
 def left_out_lines(comparison: Comparison) -> Iterator[str]:
     """Yield which runs of the experiment are excluded, and related experiments, if there are any."""
     if comparison.left_out:
-        yield left_out_sentence(comparison.left_out)
-        yield from (f"  {line}" for line in left_out_groups(comparison.left_out))
-    yield from other_experiments_lines(comparison.treatment_kind, comparison.others)
+        yield excluded_sentence(comparison.left_out)
+        yield from (f"  {line}" for line in excluded_groups(comparison.left_out))
+    yield from related_experiments_lines(comparison.treatment_kind, comparison.others)
 
 
 def _run_lines(run: ComparedRun) -> Iterator[str]:

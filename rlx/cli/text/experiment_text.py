@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.cli.text.table_text import fitted, paragraph, plain_table_lines
 from rlx.compare.registered_design import Claim
-from rlx.compare.registered_words import moment_text
+from rlx.compare.sentences import moment_text
 from rlx.model import Registration
 from rlx.table import Column, Table, table_of_rows
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from rlx.api.experiments import RegisteredExperiment
-    from rlx.api.plans import Missing, Plans
+    from rlx.api.planning import MissingRuns, Plans
     from rlx.api.power import ItemsPower, RecipePower, SeedsPower, Spread
-    from rlx.compare.run_slots import RunSlot
+    from rlx.compare.slot_assignment import RunSlot
     from rlx.runs.status.snapshots import Snapshot
 
 _NAMED = 8
@@ -79,7 +79,7 @@ def launch_lines(plans: Plans) -> Iterator[str]:
         yield f"{later}; rlx experiments {asked.name} lists what is missing"
 
 
-def missing_lines(missing: Missing) -> Iterator[str]:
+def missing_lines(missing: MissingRuns) -> Iterator[str]:
     """Yield which registered runs exist and are not launched again, and which seed replaces which."""
     name, there = missing.registration.name, missing.there
     if missing.completes:
@@ -100,9 +100,9 @@ def missing_lines(missing: Missing) -> Iterator[str]:
 
 def _standing_line(slot: RunSlot) -> str:
     """Return what is special about a registered run; "" if nothing is."""
-    from rlx.compare.run_slots import Outcome
+    from rlx.compare.slot_assignment import RunOutcome
 
-    if slot.run is not None and slot.run.outcome is Outcome.FAILED:
+    if slot.run is not None and slot.run.outcome is RunOutcome.FAILED:
         return f"{slot.arm}, seed {slot.seed}: {slot.run.run_id} counts as failed: {slot.run.cause}"
     return f"{slot.arm}: {slot.why}" if slot.why else ""
 

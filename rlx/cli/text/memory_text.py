@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Draft, EarlierMemory
+    from rlx.api.planning import Draft, EarlierMemory
     from rlx.model import LaunchPlan
     from rlx.planning.memory import MemoryEstimate, MemoryPhase, MemoryRange
     from rlx.planning.rules.facts import RecipeFacts
@@ -127,7 +127,7 @@ def span_range(size: MemoryRange) -> str:
 
 def _facts(draft: Draft) -> RecipeFacts | None:
     """Read the recipe in the plan, which is complete. Return None if the settings of its back-end are unknown."""
-    from rlx.api.saved_plans import recipe_of
+    from rlx.api.launching import recipe_of
     from rlx.planning.rules.facts import facts_of
 
     try:

@@ -12,8 +12,7 @@ from rlx.model.rounding import DTYPES, Survival, Weights
 from rlx.table import Table, table_of_rows, to_markdown
 
 if TYPE_CHECKING:
-    from rlx.api.auditing import EngineSource, Reading, Runs
-    from rlx.api.noise import NoisyArm
+    from rlx.api.noise import EngineSource, NoiseCodeReading, NoiseCodeRuns, NoisyArm
     from rlx.audit import AuditOutcome, HookCall, NoiseHook, Resolved
 
 _COMMIT = 12
@@ -111,7 +110,7 @@ def percent(share: float) -> str:
     return f"{'<100' if text == '100' and share < 1 - 1e-6 else text} %"
 
 
-def audit_answer(reading: Reading, runs: Runs | None) -> dict[str, Any]:
+def audit_answer(reading: NoiseCodeReading, runs: NoiseCodeRuns | None) -> dict[str, Any]:
     hook = reading.hook
     return {
         "checkout": str(hook.checkout),
@@ -182,12 +181,12 @@ def version(hook: NoiseHook) -> str:
     return f"commit {hook.commit[:_COMMIT]}" if hook.commit else f"no commit, SHA-256 {hook.digest[:_COMMIT]}"
 
 
-def print_reading(reading: Reading) -> None:
+def print_reading(reading: NoiseCodeReading) -> None:
     for line in _reading_lines(reading):
         print_text(line)
 
 
-def _reading_lines(reading: Reading) -> Iterator[str]:
+def _reading_lines(reading: NoiseCodeReading) -> Iterator[str]:
     hook = reading.hook
     yield f"{hook.checkout}, {version(hook)}: {hook.file} ({hook.scheduler}, {hook.injector})"
     pins = ", ".join(f"{package}{pin} ({file})" for package, pin, file in hook.pins)
@@ -211,7 +210,7 @@ def _engine_line(hook: NoiseHook, engine: EngineSource) -> str:
     return f"  {engine.source.package} {engine.source.version}: norms of its Qwen2 are {norms}{end}"
 
 
-def print_runs(runs: Runs) -> None:
+def print_runs(runs: NoiseCodeRuns) -> None:
     out = console()
     fence = "without network and other processes" if runs.fenced else "with access to this machine's network"
     print_text(f"\nrun, {fence}:")

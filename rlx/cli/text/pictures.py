@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.derived_files import check_target
-from rlx.api.drawn_files import check_picture, write_scene
+from rlx.api.generated_files import check_picture, check_target, write_scene
 from rlx.cli.frame.output import console, print_text
 
 if TYPE_CHECKING:

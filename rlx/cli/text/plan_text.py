@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.plans import Draft
+from rlx.api.planning import Draft
 from rlx.api.power import power_findings
 from rlx.cli.text.experiment_text import design_lines
 from rlx.cli.text.memory_text import memory_lines, memory_use
@@ -25,7 +25,7 @@ from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.table import Column, Table
 
 if TYPE_CHECKING:
-    from rlx.api.plans import Plans
+    from rlx.api.planning import Plans
     from rlx.api.power import RecipePower
     from rlx.model import Registration
     from rlx.planning.host_query import QueriedHost
@@ -105,9 +105,9 @@ def place_line(plans: Plans) -> str:
 
 def distribution_lines(plans: Plans) -> Iterator[str]:
     """Yield `a3 takes seeds 1, 4; it is free` for each host of a sweep; nothing for a launch on one host."""
-    if plans.deal is None:
+    if plans.distribution is None:
         return
-    for room in plans.deal.rooms:
+    for room in plans.distribution.capacities:
         seeds = dict.fromkeys(plan.seed for plan in plans.plans if plan.site.host == room.host)
         named = f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}" if seeds else "nothing"
         there = f"{room.ahead} run{'s' * (room.ahead != 1)} before them" if room.ahead else "it is free"
@@ -353,7 +353,7 @@ def _layers(promise: NoisePromise) -> str:
 
 def _norms(plan: LaunchPlan) -> Weights | None:
     """Return the norm weights of the model, if it is on this machine and is trained here."""
-    from rlx.api.norm_weights import norm_weights
+    from rlx.api.noise import norm_weights
 
     path = plan.recipe.get("model", {}).get("path")
     if path is None or plan.site.container or not plan.site.place.is_local:

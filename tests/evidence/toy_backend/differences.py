@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlx.compare.difference_areas import Area, Patterns
+from rlx.compare.difference_areas import DifferenceArea, Patterns
 from rlx.compare.evaluation_conditions import Condition, Conditions
 
-FACTS: Patterns = {Area.CODE: ("package toy",)}
-OVERRIDES: Patterns = {Area.EVALUATION: ("heldout_*",)}
+FACTS: Patterns = {DifferenceArea.CODE: ("package toy",)}
+OVERRIDES: Patterns = {DifferenceArea.EVALUATION: ("heldout_*",)}
 CONDITIONS: Conditions = {Condition.SAMPLING: ("heldout_temperature",)}

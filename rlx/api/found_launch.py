@@ -1,0 +1,432 @@
+"""Find the launch in a script, a line, a configuration or a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rlx.api.imported_recipe import keys_part
+from rlx.backends.registry import parts
+from rlx.errors import UsageError
+from rlx.model import Finding, Severity
+from rlx.secret_text import MASK, is_secret, mask, names_secret, secrets_in
+
+if TYPE_CHECKING:
+    from rlx.backends.shared.users_launches import KeysPart
+    from rlx.shell_reader import ShellScript, Word
+    from rlx.shell_reader.wrappers import Inner
+
+_MOST_BYTES = 4 << 20
+_CONFIGURATIONS = (".yaml", ".yml")
+_LOGS = (".log", ".out", ".txt")
+_LINE = re.compile(
+    r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:ray\s+job\s+submit|(?:\S*[/}])?python[\d.]*|nohup|torchrun|bash\s+-c|srun"
+    r"|(?:uv|poetry|pixi|conda|mamba|micromamba|pdm|pipenv)\s+run|accelerate\s+launch"
+    r"|(?:docker|podman|singularity|apptainer)\s+(?:exec|run)|nsys\s+profile|msprof)\s"
+)
+_MOST_DEPTH = 40
+_FORMS = "a bash script, a line that starts a training, its configuration as YAML, or a log that shows it"
+_KNOWN = re.compile(r"\.(?:sh|bash|ya?ml|log|out|txt|conf|cfg|py)", re.IGNORECASE)
+_WITH_A_WORD = ("-X", "-W")
+# Programs of Python that start another one, whose words follow theirs.
+_DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|debugpy")
+_NAME_OPTIONS = ("--config-name", "-cn")
+_FOLDER_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd")
+_NPU = re.compile(r"\b(?:npu|ascend|hccl|cann)", re.IGNORECASE)
+SEARCH_PATH = "hydra.searchpath"
+_LEAST = 8
+
+
+def is_launch(source: str) -> bool:
+    """Tell whether the word names a launch and not a bundled recipe."""
+    return _is_line(source) or "/" in source or source == "-" or _KNOWN.fullmatch(Path(source).suffix) is not None
+
+
+def launch_of(source: str) -> FoundLaunch:
+    """Return the launch that is named by a path, `-` for standard input, or in full. Raises UsageError without one."""
+    from rlx.evidence.reading.foreign_config import printed_config, read_printed_config
+
+    if Path(source).suffix in _LOGS and (printed := read_printed_config(Path(source))):
+        return _of_printed(printed)
+    text, name = (source, "the line") if _is_line(source) else (_read(source), source)
+    if not text.strip():
+        raise UsageError(f"--from {name}: is empty", f"name {_FORMS}")
+    if Path(name).suffix in _CONFIGURATIONS:
+        return _of_configuration(text, name)
+    if printed := printed_config(text):
+        return _of_printed(printed)
+    found = find_launch(text, name)
+    folder = Path() if _is_line(source) else Path(source).parent
+    return _with_configuration(found, folder) if found.config_name else found
+
+
+def _is_line(source: str) -> bool:
+    return "\n" in source or _LINE.match(source) is not None
+
+
+def _read(source: str) -> str:
+    """Read the text. Raises UsageError for anything but text of up to a few MiB."""
+    from rlx.local_files import read_stdin, read_text
+
+    try:
+        return read_stdin(_MOST_BYTES).decode() if source == "-" else read_text(Path(source), _MOST_BYTES)
+    except UnicodeDecodeError:
+        raise UsageError(f"--from {source}: not UTF-8 text", f"name {_FORMS}") from None
+    except OSError as problem:
+        raise UsageError(f"--from {source}: {problem.strerror}", f"name {_FORMS}") from None
+    except ValueError:
+        raise UsageError("--from: no file can have this name", f"name {_FORMS}") from None
+
+
+def _of_configuration(text: str, name: str) -> FoundLaunch:
+    tree = _tree(text, name)
+    if program := _program_of(tree):
+        return _safe(FoundLaunch(program, tuple(_leaves(tree))))
+    if "backend" in tree or "extends" in tree:
+        raise UsageError(f"--from {name}: is a recipe already", f"rlx validate {name}")
+    raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
+
+
+def _program_of(tree: Mapping[str, Any]) -> str:
+    known = (cast("KeysPart", module).program_of(tree) for _, module in parts("users_keys"))
+    return next(filter(None, known), "")
+
+
+def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
+    """Where the keys stand in a YAML of the checkout: read it beside the script, or in the checkout's configs/."""
+    name = keys_part(found.program).file_of(found.program, found.config_name)
+    if not name:
+        return found
+    places = [folder / name, *(parent / "configs" / name for parent in (folder, *list(folder.resolve().parents)[:3]))]
+    place = next((place for place in places if _is_file(place)), None)
+    if place is None:
+        raise UsageError(
+            f"--from: the script starts from {name}, which is not beside it", f"name {name} itself, or put it there"
+        )
+    pairs = tuple(_leaves(_tree(_read(str(place)), str(place))))
+    own = tuple(pair for pair in found.pairs if pair[0] != SEARCH_PATH)
+    return _safe(replace(found, pairs=(*pairs, *own), config_name=""))
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name longer than a file can have
+        return False
+
+
+def _safe(found: FoundLaunch) -> FoundLaunch:
+    """Move secrets out of the values of a configuration."""
+    secrets, names = Secrets(found.pairs), list(found.secrets)
+    pairs = tuple((key, secrets.moved_out(key, value, names)) for key, value in found.pairs)
+    return replace(found, pairs=pairs, secrets=tuple(names))
+
+
+def _tree(text: str, name: str) -> Mapping[str, Any]:
+    from rlx.yaml_reader.hydra import read_hydra
+    from rlx.yaml_reader.reader import YamlError
+
+    try:
+        tree = read_hydra(text)
+    except YamlError as problem:
+        first = problem.problems[0]
+        raise UsageError(f"--from {name}, line {first.line}: {first.text}", "correct the file") from None
+    if not isinstance(tree, dict):
+        raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
+    return tree
+
+
+def _of_printed(tree: Mapping[str, Any]) -> FoundLaunch:
+    """Read a printed configuration. It has every key, so those with the back-end's default are left out."""
+    program = _program_of(tree)
+    return _safe(FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(_leaves(tree))).items())))
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value and depth < _MOST_DEPTH and path != "defaults":
+            yield from _leaves(value, f"{path}.", depth + 1)
+        elif path == "defaults":
+            yield path, [item for item in value if item != "_self_"] if isinstance(value, list) else value
+        else:
+            yield path, value
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLaunch:
+    """What a script launches. `pairs` are its keys in order, those in `unknown` as they are written.
+
+    `environment` is what is known of it, `open_variables` what is not, as it is written. `secrets` are names of
+    variables whose values were in the script.
+    """
+
+    program: str
+    pairs: tuple[tuple[str, object], ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    open_variables: Mapping[str, str] = field(default_factory=dict)
+    unknown: frozenset[str] = frozenset()
+    secrets: tuple[str, ...] = ()
+    config_name: str = ""
+    workdir: str = ""
+    device: str = ""
+    findings: tuple[Finding, ...] = ()
+
+
+def find_launch(text: str, name: str) -> FoundLaunch:
+    """Return the launch of a script called `name`. Raises UsageError for a script without one, and one that cannot be
+    read.
+    """
+    from rlx.shell_reader import read_script
+
+    script = read_script(text, name)
+    secrets = Secrets(_variable_texts(script).items())
+    starts = list(_starts(script, name))
+    chosen = _chosen(starts, name, secrets)
+    read = _LaunchWords(secrets)
+    words = _inner_words(chosen.command.words)
+    program, arguments = words[0].text(), words[1:]
+    config_name, folder = read.arguments(arguments)
+    if folder and config_name:
+        read.pairs.append((SEARCH_PATH, [folder if "://" in folder else f"file://{folder}"]))
+    environment, opened = read.environment(chosen.command.environment)
+    return FoundLaunch(
+        program=program,
+        pairs=tuple(read.pairs),
+        environment=environment,
+        open_variables=opened,
+        unknown=frozenset(read.unknown),
+        secrets=tuple(read.secrets),
+        config_name=config_name,
+        workdir=chosen.command.workdir,
+        device="npu" if _NPU.search(text) else "",
+        findings=(
+            *(_left(word, chosen.command.line, name) for word in read.left),
+            *_findings(script, chosen, starts, text, name, secrets),
+        ),
+    )
+
+
+def _variable_texts(script: ShellScript) -> dict[str, str]:
+    words = dict(script.variables)
+    for command in script.commands:
+        words |= command.environment
+    return {key: word.text() for key, word in words.items()}
+
+
+def _starts(script: ShellScript, name: str) -> Iterator[Inner]:
+    """Each start of a Python program, in order."""
+    from rlx.shell_reader.wrappers import programs
+
+    for inner in programs(script, name):
+        if _inner_words(inner.command.words):
+            yield inner
+
+
+def _inner_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """Return the module or file that Python is to run, and its arguments; () for other commands."""
+    from rlx.shell_reader.wrappers import PYTHON
+
+    texts = [word.text() for word in words]
+    # Before -m a program that only the shell knows, such as $PYTHON, is one.
+    is_open = bool(words) and not any(isinstance(part, str) for part in words[0].parts) and texts[1:2] == ["-m"]
+    if not is_open and not (texts and PYTHON.fullmatch(texts[0])):
+        return ()
+    at = _program_at(texts, 1)
+    while at < len(texts) and _DRIVERS.fullmatch(texts[at]):
+        at = _program_at(texts, at + 1)
+    return words[at:] if at < len(texts) and not texts[at].startswith("-") else ()
+
+
+def _program_at(texts: list[str], at: int) -> int:
+    while at < len(texts) and texts[at].startswith("-"):
+        if texts[at] == "-m":
+            return at + 1
+        if texts[at] == "-c":
+            return len(texts)
+        at += 2 if texts[at] in _WITH_A_WORD else 1
+    return at
+
+
+def _chosen(starts: list[Inner], name: str, secrets: Secrets) -> Inner:
+    """Return the first start of a program that rlx has a recipe for. Raises the refusal of the first program
+    otherwise.
+    """
+    from rlx.api.imported_recipe import examples, keys_part
+
+    refusals = []
+    for start in starts:
+        try:
+            keys_part(_inner_words(start.command.words)[0].text())
+        except UsageError as problem:
+            refusals.append((start, problem))
+        else:
+            return start
+    if not refusals:
+        raise UsageError(
+            f"{name}: starts no training that rlx knows",
+            f"name the script that has the line {examples()}, also behind `uv run`, `srun` or `ray job submit … --`",
+        )
+    named = [(start, problem) for start, problem in refusals if "is no program" not in problem.message]
+    first, refusal = (named or refusals)[0]
+    raise UsageError(f"{name}, line {first.command.line}: {secrets.masked(refusal.message)}", refusal.hint)
+
+
+class _LaunchWords:
+    """Split the words of a launch, and move secrets out of them."""
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self.pairs: list[tuple[str, object]] = []
+        self.unknown: list[str] = []
+        self.secrets: list[str] = []
+        self.left: list[str] = []
+
+    def arguments(self, words: tuple[Word, ...]) -> tuple[str, str]:
+        """Read all words. Returns the name and the folder of the configuration, "" where none is named."""
+        name = folder = ""
+        rest = list(words)
+        while rest:
+            word = rest.pop(0)
+            option, equals, value = word.text().partition("=")
+            if option in (*_NAME_OPTIONS, *_FOLDER_OPTIONS):
+                value = value if equals else rest.pop(0).text() if rest else ""
+                name, folder = (value, folder) if option in _NAME_OPTIONS else (name, value)
+            else:
+                self._word(word)
+        return name, folder
+
+    def _word(self, word: Word) -> None:
+        from rlx.shell_reader import Variable
+        from rlx.yaml_reader.hydra import read_word
+
+        pair = read_word(word.text(lambda name: f"${{oc.env:{name}}}"))
+        if pair is None:
+            # A variable that is not set expands to nothing, as in a shell.
+            if any(not isinstance(part, Variable) for part in word.parts):
+                self.left.append(self._secrets.masked(word.text()))
+            return
+        key, value = pair
+        if not word.is_known:
+            self.unknown.append(key)
+            value = self._secrets.masked_value(value)
+        else:
+            value = self._secrets.moved_out(key, value, self.secrets)
+        self.pairs.append((key, self._secrets.masked_value(value)))
+
+    def environment(self, variables: Mapping[str, Word]) -> tuple[dict[str, str], dict[str, str]]:
+        """Split the environment into known and unknown values. A value that contains a secret counts as one."""
+        known: dict[str, str] = {}
+        opened: dict[str, str] = {}
+        for name, word in variables.items():
+            text = word.text()
+            if names_secret(name) or self._secrets.is_in(name, text):
+                self.secrets.append(name)
+            elif word.is_known and not word.variables:
+                known[name] = text
+            else:
+                opened[name] = self._secrets.masked(text)
+        return known, opened
+
+
+def _left(word: str, line: int, name: str) -> Finding:
+    message = f"line {line}: {word} sets no key, and is left out"
+    return Finding("RLX007", Severity.WARNING, message, "write the keys that it stands for into overrides", name)
+
+
+def _findings(
+    script: ShellScript, chosen: Inner, starts: list[Inner], text: str, name: str, secrets: Secrets
+) -> Iterator[Finding]:
+    """Report what else the script does, and what was assumed."""
+    from rlx.planning.script_lines import findings_of
+
+    for word in script.sourced:
+        file = secrets.masked(word.text())
+        message = f"the script sources {file}, which is not read here"
+        fix = "write it into the host's entry: setup: [FILE] (rlx hosts); CANN's own are sourced without"
+        yield Finding("RLX005", Severity.NOTE, message, fix, name)
+    if chosen.wrappers:
+        message = (
+            f"line {chosen.command.line}: {', '.join(chosen.wrappers)} before the training is left out of the recipe"
+        )
+        yield Finding("RLX007", Severity.NOTE, secrets.masked(message), "", name)
+    for unread in chosen.unread:
+        message = f"{secrets.masked(unread)} is not read here"
+        yield Finding("RLX005", Severity.WARNING, message, "write its variables into the recipe's env", name)
+    if not chosen.command.is_certain:
+        message = f"line {chosen.command.line}: whether the script comes to this launch is known only when it runs"
+        yield Finding("RLX007", Severity.NOTE, message, "", name)
+    programs = {_inner_words(start.command.words)[0].text() for start in starts if start is not chosen}
+    lines = sorted({start.command.line for start in starts if start is not chosen})
+    if programs:
+        message = f"line {chosen.command.line} is the launch that was read; the script starts more of Python: "
+        shown = secrets.masked(", ".join(sorted(programs)[:5]))
+        message += f"{shown} (line {', '.join(map(str, lines[:5]))})"
+        yield Finding("RLX007", Severity.NOTE, message, "what prepares data or weights is to be done before", name)
+    for skipped in script.skipped:
+        message = f"line {skipped.line}: {secrets.masked(skipped.text)}"
+        yield Finding("RLX007", Severity.WARNING, message, "bash -n tells what is wrong there", name)
+    for found in findings_of(text, name):
+        message = f"left out of the recipe: {secrets.masked(found.message.removeprefix('the script '))}"
+        yield Finding("RLX007", Severity.NOTE, message, "", name)
+
+
+class Secrets:
+    """The secrets of one launch: what `rlx.secret_text` finds, and wherever else one of its values stands."""
+
+    def __init__(self, named: Iterable[tuple[str, object]]) -> None:
+        """`named`: the values of its variables and keys."""
+        values = {value for name, text in _texts(named) for value in _values(name, text) if _is_telling(value)}
+        self._values = sorted(values, key=len, reverse=True)
+
+    def masked(self, text: str) -> str:
+        """Return the text with *** for each."""
+        for value in self._values:
+            text = text.replace(value, MASK)
+        return mask(text)
+
+    def is_in(self, name: str, text: str) -> bool:
+        """Tell whether a value of this name is a secret, or has one in it."""
+        return is_secret(name, text) or any(value in text for value in self._values)
+
+    def moved_out(self, key: str, value: object, names: list[str]) -> object:
+        """Return the value of a key, with a variable in place of each secret in it, whose name is added to `names`."""
+        if isinstance(value, Mapping):
+            return {inner: self.moved_out(f"{key}.{inner}", each, names) for inner, each in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self.moved_out(key, each, names) for each in value]
+        if not isinstance(value, str) or not self.is_in(key, value):
+            return value
+        names.append(re.sub(r"\W", "_", key.lstrip("+~").rpartition(".")[2]).upper())
+        return f"${{oc.env:{names[-1]}}}"
+
+    def masked_value(self, value: object) -> object:
+        """Return the same for the texts in a value."""
+        if isinstance(value, str):
+            return self.masked(value)
+        if isinstance(value, Mapping):
+            return {key: self.masked_value(inner) for key, inner in value.items()}
+        return [self.masked_value(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def _texts(named: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:
+    """Yield the texts in the values, each with its name."""
+    for name, value in named:
+        if isinstance(value, str):
+            yield name, value
+        elif isinstance(value, Mapping):
+            yield from _texts(value.items())
+        elif isinstance(value, (list, tuple)):
+            yield from _texts((name, each) for each in value)
+
+
+def _values(name: str, text: str) -> list[str]:
+    return secrets_in(text) or ([text] if is_secret(name, text) else [])
+
+
+def _is_telling(value: str) -> bool:
+    """Tell whether to search for the value elsewhere: not for short words and paths."""
+    return len(value) >= _LEAST and not value.startswith(("/", "~", "$")) and not re.search(r"\s", value)
