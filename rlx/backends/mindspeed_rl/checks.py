@@ -28,7 +28,6 @@ from rlx.model import Finding, Installation, Severity
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
-    from rlx.recipe.schema import Backend as BackendSection
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
@@ -46,13 +45,11 @@ def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[
 def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) -> MindSpeedRlRendering:
     """Join the recipe and the key table that it is checked against. Raises UsageError if there is none."""
     backend = resolved.recipe.backend
-    table = (found and table_of(found)) or _listed_table(backend)
+    table = _read(found) if found else ""
+    if isinstance(table, str):
+        table = read_key_source(Path(backend.key_source)) if backend.key_source else find_table(backend.version)
     # What an installed package says of its version is 2.1.0 for every one of them.
     return MindSpeedRlRendering(resolved, resolved.recipe, table, backend.version)
-
-
-def _listed_table(backend: BackendSection) -> KeyTable:
-    return read_key_source(Path(backend.key_source)) if backend.key_source else find_table(backend.version)
 
 
 def _unnamed(rendering: MindSpeedRlRendering) -> Iterator[Finding]:
@@ -104,12 +101,6 @@ def _unknown(rendering: MindSpeedRlRendering, setting: Override, fix: str) -> Fi
 
 def _origin(rendering: MindSpeedRlRendering, key: str) -> str:
     return rendering.resolved.origins.get(key, "")
-
-
-def table_of(found: Installation) -> KeyTable | None:
-    """Return the keys that its classes take; None if they could not be read."""
-    table = _read(found)
-    return table if isinstance(table, KeyTable) else None
 
 
 def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:

@@ -247,7 +247,9 @@ def _megatron(rendering: MindSpeedRlRendering) -> Iterator[Override]:
     yield from _role(rendering, ACTOR)
     if rendering.kind == "ppo":
         yield from _role(rendering, CRITIC)
-        yield from _critic_weights(rendering)
+        if weights := rendering.recipe.overrides.get(LOAD):
+            # The shipped example starts the critic from the actor's weights.
+            yield Override(CRITIC_LOAD, weights, f"overrides.{LOAD}", verbatim=True)
 
 
 def _shared(rendering: MindSpeedRlRendering) -> Iterator[Override]:
@@ -295,12 +297,6 @@ def _role(rendering: MindSpeedRlRendering, section: str) -> Iterator[Override]:
     yield from plain(section, "backend.kind", _OPTIMIZER | _LOADING)
     folder = path_on_all_nodes(recipe, "checkpoints" if section == ACTOR else "checkpoints-critic")
     yield Override(f"{section}.save", folder, "train.save_every", verbatim=True)
-
-
-def _critic_weights(rendering: MindSpeedRlRendering) -> Iterator[Override]:
-    """Start the critic from the actor's weights, as the shipped example does."""
-    if weights := rendering.recipe.overrides.get(LOAD):
-        yield Override(CRITIC_LOAD, weights, f"overrides.{LOAD}", verbatim=True)
 
 
 def _algorithm(rendering: MindSpeedRlRendering) -> Iterator[Override]:

@@ -140,12 +140,10 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
 
 def _newest_version(launch: UsersLaunch) -> str:
     """Find the newest version that knows the most of the keys."""
-    return max(reversed(shipped_versions()), key=lambda version: _known(launch, version))
-
-
-def _known(launch: UsersLaunch, version: str) -> int:
-    table = find_table(version)
-    return sum(is_known(bare(key), table) for key in launch.keys)
+    return max(
+        reversed(shipped_versions()),
+        key=lambda version: sum(is_known(bare(key), find_table(version)) for key in launch.keys),
+    )
 
 
 def _settings(launch: UsersLaunch, version: str) -> EffectiveSettings:

@@ -48,16 +48,19 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
         named = next((place for place in places if _is_file(place / f"{config_name}.yaml")), None)
         if named is not None:
             return _composed(named, config_name, trainer)
-    found = next((place for place in places if any(map(_is_file, _files(place, trainer)))), folder)
+    found = next(
+        (
+            place
+            for place in places
+            if any(_is_file(place / f"{prefix}{trainer}.yaml") for prefix in ("_generated_", ""))
+        ),
+        folder,
+    )
     generated, source = found / f"_generated_{trainer}.yaml", found / f"{trainer}.yaml"
     if not generated.is_file() and not source.is_file():
         raise UsageError(f"{found}: there is neither {generated.name} nor {source.name}", HINT)
     composed = _composed(found, trainer, trainer) if source.is_file() else {}
     return composed | (read_key_file(generated) if generated.is_file() else {})
-
-
-def _files(place: Path, name: str) -> Iterator[Path]:
-    return (place / f"{prefix}{name}.yaml" for prefix in ("_generated_", ""))
 
 
 def _is_file(path: Path) -> bool:
@@ -143,8 +146,13 @@ class _Composition:
 
 def _composed(folder: Path, name: str, trainer: str) -> dict[str, Any]:
     engine = {"model_engine": "megatron"} if trainer == "ppo_megatron_trainer" else {}
-    searched = searched_folders(folder, read_yaml(folder / f"{name}.yaml"))
-    composition = _Composition(folder, {**_overridden(folder / f"{name}.yaml"), **engine}, searched)
+    document = read_yaml(folder / f"{name}.yaml")
+    searched = searched_folders(folder, document)
+    # The choices that a file makes for the files that it includes are valid there already.
+    groups = (default for default in _defaults(document) if isinstance(default, dict))
+    pairs = ((str(group), str(option)) for default in groups for group, option in default.items())
+    choices = {group.removeprefix("override "): option for group, option in pairs if group.startswith("override ")}
+    composition = _Composition(folder, {**choices, **engine}, searched)
     config = PurePosixPath(name)
     own = _header(folder / f"{name}.yaml")
     composition.include(config, (), own or ".".join(config.parent.parts))
@@ -159,13 +167,6 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
         if isinstance(below[key], dict) and isinstance(above[key], dict)
     }
     return {**below, **above, **both}
-
-
-def _overridden(path: Path) -> dict[str, str]:
-    """Read the choices that a file makes for the files it includes: they are valid there already."""
-    groups = (default for default in _defaults(read_yaml(path)) if isinstance(default, dict))
-    pairs = ((str(group), str(option)) for default in groups for group, option in default.items())
-    return {group.removeprefix("override "): option for group, option in pairs if group.startswith("override ")}
 
 
 def _defaults(document: Mapping[str, Any]) -> list[Any]:
@@ -223,11 +224,8 @@ def _find(folder: Path, path: PurePosixPath | None) -> Path | None:
         return None
     if folder.name == START and path == _OWN:
         return folder.parent
-    return next(filter(_is_folder, _candidates(folder.absolute(), path)), None)
-
-
-def _candidates(folder: Path, path: PurePosixPath) -> Iterator[Path]:
-    return (place / path for place in (folder, *folder.parents)[:_MOST_PARENTS])
+    start = folder.absolute()
+    return next((place / path for place in (start, *start.parents)[:_MOST_PARENTS] if _is_folder(place / path)), None)
 
 
 def _is_folder(path: Path) -> bool:

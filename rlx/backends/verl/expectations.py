@@ -143,7 +143,10 @@ def batches_a_step(rendering: VerlRendering, settings: Settings) -> BatchesAStep
 
 
 def _counted(rendering: VerlRendering, settings: Settings) -> Length:
-    rows, epochs = _rows(rendering, settings), count(settings, "trainer.total_epochs")
+    rows, most_rows = rendering.recipe.data.train_rows, settings.get("data.train_max_samples")
+    if rows is not None and type(most_rows) is int and most_rows > 0:
+        rows = min(rows, most_rows)
+    epochs = count(settings, "trainer.total_epochs")
     a_step = batches_a_step(rendering, settings) or BatchesAStep(1, 1)
     batches = None if rows is None else rows // _generated(rendering, settings)
     announced = None if batches is None else batches * epochs
@@ -159,11 +162,6 @@ def _generated(rendering: VerlRendering, settings: Settings) -> int:
     if is_dapo_recipe(rendering.recipe, rendering.version) and type(written) is int and written > 0:
         return written
     return count(settings, "data.train_batch_size")
-
-
-def _rows(rendering: VerlRendering, settings: Settings) -> int | None:
-    rows, most = rendering.recipe.data.train_rows, settings.get("data.train_max_samples")
-    return min(rows, most) if rows is not None and type(most) is int and most > 0 else rows
 
 
 def count(settings: Settings, key: str) -> int:
@@ -274,17 +272,13 @@ def rollout_processes(rendering: VerlRendering, settings: Mapping[str, object]) 
     Source: `ServerAdapter.__init__` of verl 0.7.1 to 0.9.1, `vLLMAsyncRollout` of 0.6.1. Empty for a rollout in
     pipelines, whose ranks hold different layers, for roles on devices of their own, and where a number is not known.
     """
-    sizes = [_size(settings, key) for key in _SIZES]
+    values = (settings.get(key, 1) for key in _SIZES)
+    # 0 where a number is not known before the start.
+    sizes = [value if type(value) is int and value > 0 else 0 for value in values]
     if not all(sizes) or sizes[-1] > 1 or rendering.recipe.layout.pools is not None:
         return ()
     nodes, per_node, tp, shards, _ = sizes
     return processes_of(nodes * per_node, per_node, tp, shards)
-
-
-def _size(settings: Mapping[str, object], key: str) -> int:
-    """Read a number of devices; 0 where it is not known before the start."""
-    value = settings.get(key, 1)
-    return value if type(value) is int and value > 0 else 0
 
 
 def fork_sigma(aqn: Aqn, step: int, schedule_steps: int) -> float:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -85,7 +85,9 @@ class Rename:
 def find_rename(key: str, table: KeyTable, version: str) -> Rename | None:
     """Return the name of `key` in this version, if it is another one."""
     for row in _rows()["names"]:
-        if (written := _name_in(row["names"], key)) is None:
+        if (
+            written := next((name for name in row["names"] if key == name or key.startswith(f"{name}.")), None)
+        ) is None:
             continue
         suffix = key[len(written) :]
         known = [name + suffix for name in row["names"] if name + suffix in table]
@@ -104,10 +106,6 @@ def removed_value(key: str, value: object, version: str) -> str | None:
 def _rows() -> Mapping[str, Any]:
     rows: Mapping[str, Any] = json.loads(_FILE.read_text(encoding="utf-8"))
     return rows
-
-
-def _name_in(names: Sequence[str], key: str) -> str | None:
-    return next((name for name in names if key == name or key.startswith(f"{name}.")), None)
 
 
 def _reached(version: str, start: str | None) -> bool:

@@ -38,6 +38,8 @@ def job(recipe: Recipe, settings: BackendSettings, written: TrainingSetup) -> Tr
     longest = written.rollout.sequence
     samples = recipe.train.mini_batch_size * (1 if _is_nla(recipe) else recipe.rollout.n) / max(1, split.data)
     update = _update_tokens(recipe, read, written, samples)
+    # The micro batches of an update.
+    steps = Count(ceil(samples * short(longest) / update.typical), ceil(samples * longest / update.longest))
     return replace(
         written,
         split=_split(written, read),
@@ -45,7 +47,7 @@ def job(recipe: Recipe, settings: BackendSettings, written: TrainingSetup) -> Tr
         update_tokens=update,
         log_prob_tokens=_log_prob_tokens(recipe, read, written),
         dynamic_batches=read.flag(f"{ACTOR}.use_dynamic_bsz", False),
-        update_steps=_steps(samples, longest, update),
+        update_steps=steps,
         shard_bytes=DTYPE_BYTES.get(read.text(f"{ACTOR}.fsdp_config.model_dtype"), 4),
         gradient_bytes=_gradient_bytes(read),
         optimizer_bytes=_optimizer_bytes(read, is_npu=recipe.layout.device == "npu"),
@@ -152,11 +154,6 @@ def _entropy_logits(read: SettingsReader) -> tuple[bool, bool]:
     whole = not read.flag(f"{ACTOR}.entropy_from_logits_with_chunking", False)
     trained = read.settings.get(f"{ACTOR}.entropy_coeff") not in (None, 0, 0.0)
     return whole, whole and trained and not read.flag(f"{ACTOR}.entropy_checkpointing", False)
-
-
-def _steps(samples: float, longest: int, tokens: Count) -> Count:
-    """Count the micro batches of an update."""
-    return Count(ceil(samples * short(longest) / tokens.typical), ceil(samples * longest / tokens.longest))
 
 
 def _offload(recipe: Recipe, read: SettingsReader, role: str) -> Offload:

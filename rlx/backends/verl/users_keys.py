@@ -151,7 +151,10 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     settings = _settings(launch, version, engine)
     found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "verl", "backend.version": version, "backend.engine": engine}
-    found |= {"layout.device": _device(launch, settings), "reward": "by-data-source"}
+    device = settings.written.get("trainer.device")
+    if device not in ("npu", "cuda", "cpu"):
+        device = launch.device or "cuda"
+    found |= {"layout.device": device, "reward": "by-data-source"}
     found |= {"backend.workdir": launch.workdir or ABSENT}
     found |= dict(_data(launch, settings)) | dict(_layout(settings, engine)) | dict(_start(launch, engine))
     found |= dict(_kl(settings)) | dict(_lora(settings, engine)) | dict(_micro_batches(settings))
@@ -208,12 +211,12 @@ def _engine(launch: UsersLaunch) -> str:
 def _version(launch: UsersLaunch, engine: str) -> str:
     """Find the newest version that knows the most keys; one in development only if no released one knows as many."""
     released_first = sorted(reversed(shipped_versions()), key=lambda version: "dev" in version)
-    return max(released_first, key=lambda version: -_misfits(launch, version, engine))
 
+    def misfits(version: str) -> int:
+        table = find_table(version, _trainer(engine))
+        return sum((bare(key) in table) == (key.startswith("+") and not key.startswith("++")) for key in launch.keys)
 
-def _misfits(launch: UsersLaunch, version: str, engine: str) -> int:
-    table = find_table(version, _trainer(engine))
-    return sum((bare(key) in table) == (key.startswith("+") and not key.startswith("++")) for key in launch.keys)
+    return min(released_first, key=misfits)
 
 
 def _settings(launch: UsersLaunch, version: str, engine: str) -> EffectiveSettings:
@@ -223,11 +226,6 @@ def _settings(launch: UsersLaunch, version: str, engine: str) -> EffectiveSettin
             written[bare(key)] = from_home(value)  # an interpolation inside of a value would be known at start only
     removed = frozenset(bare(key) for key in launch.keys if key.startswith("~"))
     return EffectiveSettings(version, find_table(version, _trainer(engine)).defaults, written, {}, removed)
-
-
-def _device(launch: UsersLaunch, settings: EffectiveSettings) -> str:
-    said = settings.written.get("trainer.device")
-    return str(said) if said in ("npu", "cuda", "cpu") else launch.device or "cuda"
 
 
 def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:

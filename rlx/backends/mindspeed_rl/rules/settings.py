@@ -66,6 +66,7 @@ def padding(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
 @rule("RLX283")
 def dispatched(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     sizes = NpuSizes(facts)
+    mini = (sizes[f"{RL}.mini_batch_size"] or 1) * (sizes[SAMPLES] or 1)
     for name in _DISPATCHED:
         key = f"{RL}.{name}_dispatch_size"
         size, samples = sizes[key], sizes.samples
@@ -76,12 +77,8 @@ def dispatched(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
             share = samples // parts if parts else samples
             message = f"{facts.named(key)} does not divide {samples} samples, or is over the {share} of a group"
             yield error(message, "remove it", facts.source(key))
-        elif name == "actor_update" and sizes.groups and size < _mini(sizes) / sizes.groups:
+        elif name == "actor_update" and sizes.groups and size < mini / sizes.groups:
             yield error(f"{facts.named(key)} is below a group's part of a mini batch", "remove it", facts.source(key))
-
-
-def _mini(sizes: NpuSizes) -> int:
-    return (sizes[f"{RL}.mini_batch_size"] or 1) * (sizes[SAMPLES] or 1)
 
 
 @rule("RLX284")

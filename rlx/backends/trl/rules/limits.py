@@ -69,33 +69,21 @@ def model(facts: TrlFacts) -> Iterator[RuleFinding]:
 @rule("RLX178")
 def untaken(facts: TrlFacts) -> Iterator[RuleFinding]:
     for key in UNTAKEN:
-        value, default = _at(facts.recipe, key), _default_of(facts.recipe, key)
-        if value != default:
+        section, _, name = key.partition(".")
+        fields: Any = getattr(facts.recipe, section)
+        value = getattr(fields, name)
+        if value != type(fields).model_fields[name].default:
             yield error(f"{key} {value}: TRL has nothing for it here", f"remove {key}", key)
 
 
 @rule("RLX179")
 def kept(facts: TrlFacts) -> Iterator[RuleFinding]:
-    for key in facts.recipe.overrides:
-        if key in KEPT:
-            source = next((said for name, said in _written(facts) if name == key), "")
-            yield error(f"overrides.{key}: rlx must know this", f"{source or 'remove it'}", f"overrides.{key}")
-
-
-def _written(facts: TrlFacts) -> Iterator[tuple[str, str]]:
     from rlx.backends.trl.arguments import rendered
 
-    return ((argument.key, argument.source) for argument in rendered(facts.recipe))
-
-
-def _at(recipe: Any, key: str) -> Any:
-    section, name = key.split(".")
-    return getattr(getattr(recipe, section), name)
-
-
-def _default_of(recipe: Any, key: str) -> Any:
-    section, name = key.split(".")
-    return type(getattr(recipe, section)).model_fields[name].default
+    for key in facts.recipe.overrides:
+        if key in KEPT:
+            source = next((argument.source for argument in rendered(facts.recipe) if argument.key == key), "")
+            yield error(f"overrides.{key}: rlx must know this", source or "remove it", f"overrides.{key}")
 
 
 @rule("RLX181")

@@ -201,7 +201,9 @@ def _batches(recipe: Recipe, whole: RehearsalBatch, batch: RehearsalBatch, facto
     yield Change("train.epochs", was.epochs, 1, "the steps count")
     yield Change("train.save_every", was.save_every, STEPS if was.save_every else None, "one checkpoint, at the end")
     yield Change("eval.every", recipe.eval.every, STEPS if recipe.eval.every else None, "a validation at the end")
-    yield Change("eval.post", _post_rows(recipe), None, "the validation at the end is rehearsed")
+    yield Change(
+        "eval.post", recipe.eval.post.rows if recipe.eval.post else None, None, "the validation at the end is rehearsed"
+    )
 
 
 def _rollout(recipe: Recipe, engine: RehearsalEngine, devices: int) -> Iterator[Change]:
@@ -231,10 +233,6 @@ def _rest(recipe: Recipe, secrets: tuple[str, ...]) -> Iterator[Change]:
     yield Change("secrets", list(recipe.secrets), list(secrets), "those that are set here")
     env = {name: text for name, text in recipe.env.items() if not any(mark in name for mark in _DEVICE_VARIABLES)}
     yield Change("env", dict(recipe.env), env, "variables that name devices or start Ray are the rehearsal's own")
-
-
-def _post_rows(recipe: Recipe) -> str | None:
-    return recipe.eval.post.rows if recipe.eval.post else None
 
 
 def _not_covered(recipe: Recipe, engine: RehearsalEngine) -> Iterator[NotCovered]:

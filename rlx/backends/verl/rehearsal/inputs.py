@@ -67,7 +67,9 @@ def translated(
     it changes.
     """
     table = rehearsal_table()
-    ours = {one.key for one in rendered(VerlRendering(twin, twin.recipe, table, VERSION)) if _is_ours(one, changed)}
+    written_by_rlx = rendered(VerlRendering(twin, twin.recipe, table, VERSION))
+    # These follow from what the rehearsal changes, or from the CPU alone.
+    ours = {one.key for one in written_by_rlx if one.source in changed or one.source == "rollout.engine"}
     kept: dict[str, object] = {}
     said: list[Change | NotCovered] = []
     for written, value in twin.recipe.overrides.items():
@@ -86,11 +88,6 @@ def translated(
         if now != written:
             said.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
     return kept, said
-
-
-def _is_ours(override: Override, changed: Collection[str]) -> bool:
-    """Tell whether rlx writes a key only because of what the rehearsal changes, or for the CPU alone."""
-    return override.source in changed or override.source == "rollout.engine"
 
 
 def _is_for_accelerators(key: str) -> bool:

@@ -72,15 +72,12 @@ def unknown_loss(facts: VerlFacts) -> Iterator[RuleFinding]:
     known = [name for name, since in _SINCE.items() if version >= since]
     if not isinstance(mode, str) or not known or mode in known or facts.setting(f"{LOSS}.rollout_correction"):
         return
-    say = warning if _may_register(facts) else error
+    # Code that is not verl's own can register losses.
+    backend = facts.recipe.backend
+    has_other_code = backend.key_source or backend.entrypoint or facts.setting(f"{MODEL}.external_lib")
+    say = warning if has_other_code else error
     message = f"{facts.named(MODE)}: verl {facts.settings.version} has no such loss"
     yield say(message, f"use {', '.join(known)}", facts.source(MODE))
-
-
-def _may_register(facts: VerlFacts) -> bool:
-    """Tell whether code that is not verl's own takes part: it can register losses."""
-    backend = facts.recipe.backend
-    return bool(backend.key_source or backend.entrypoint or facts.setting(f"{MODEL}.external_lib"))
 
 
 @rule("RLX124")
@@ -91,23 +88,14 @@ def unread_setting(facts: VerlFacts) -> Iterator[RuleFinding]:
             # A habit of many scripts, and there is nothing that it could have cut off.
             say = note if key == DUAL else warning
             yield say(f"{facts.named(key)}: loss {mode} does not read it", f"remove {facts.source(key)}")
-    if CLIP in written and _is_overruled(facts):
-        bounds = f"{facts.named(LOW)} and {facts.named(HIGH)}"
-        yield warning(f"{facts.named(CLIP)}: {bounds} count instead", f"set {LOW} and {HIGH}", facts.source(CLIP))
-    if AGGREGATION in written and _is_fixed(facts) and facts.setting(AGGREGATION) != _BY_SEQUENCE:
+    bounds = (facts.setting(LOW), facts.setting(HIGH))
+    if CLIP in written and None not in bounds and bounds != (facts.setting(CLIP), facts.setting(CLIP)):
+        named = f"{facts.named(LOW)} and {facts.named(HIGH)}"
+        yield warning(f"{facts.named(CLIP)}: {named} count instead", f"set {LOW} and {HIGH}", facts.source(CLIP))
+    is_fixed = mode in ("sapo", "geo_mean") or (mode == "gspo" and not _aggregates_as_told(facts))
+    if AGGREGATION in written and is_fixed and facts.setting(AGGREGATION) != _BY_SEQUENCE:
         message = f"{facts.named(AGGREGATION)}: loss {mode} averages each sequence, whatever it is told"
         yield warning(message, f"{AGGREGATION} {_BY_SEQUENCE}, or another loss", facts.source(AGGREGATION))
-
-
-def _is_overruled(facts: VerlFacts) -> bool:
-    """Tell whether both bounds are set, and one of them to something else."""
-    bounds = (facts.setting(LOW), facts.setting(HIGH))
-    return None not in bounds and bounds != (facts.setting(CLIP), facts.setting(CLIP))
-
-
-def _is_fixed(facts: VerlFacts) -> bool:
-    mode = facts.setting(MODE)
-    return mode in ("sapo", "geo_mean") or (mode == "gspo" and not _aggregates_as_told(facts))
 
 
 def _aggregates_as_told(facts: VerlFacts) -> bool:

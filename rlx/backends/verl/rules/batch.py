@@ -36,7 +36,10 @@ def samples_over_devices(facts: VerlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX104")
 def micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
-    micro, share = facts.count(MICRO), _share(facts, _dealt_samples(facts))
+    micro, samples, groups = facts.count(MICRO), facts.mini_samples, facts.data_parallel
+    if samples and groups and facts.release < (0, 8):
+        samples -= samples % groups  # verl drops the remainder of a mini batch (RLX105)
+    share = _share(facts, samples)
     # Megatron's workers before 0.8 only cut the mini batch into pieces.
     asserts = facts.release >= (0, 8) or not facts.is_megatron
     if facts.fixed_micro_batches and asserts and micro and share and share % micro:
@@ -119,12 +122,6 @@ def _share(facts: VerlFacts, samples: int | None) -> int | None:
     """Count the samples of one data-parallel group; None where they do not divide, which another rule reports."""
     groups = facts.data_parallel
     return samples // groups if samples and groups and samples % groups == 0 else None
-
-
-def _dealt_samples(facts: VerlFacts) -> int | None:
-    """Count the samples of a mini batch that reach the groups: before 0.8 verl drops the remainder (RLX105)."""
-    samples, groups = facts.mini_samples, facts.data_parallel
-    return samples // groups * groups if samples and groups and facts.release < (0, 8) else samples
 
 
 def _padded_samples(facts: VerlFacts) -> int | None:

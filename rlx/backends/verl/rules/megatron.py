@@ -110,22 +110,14 @@ def activations_on_cpu(facts: VerlFacts) -> Iterator[RuleFinding]:
 @rule("RLX293")
 def fields_of_others(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
-        names = sorted(_written(facts, section) & OF_OTHERS)
+        keys = set(facts.settings.section(section)) - facts.settings.removed
+        names = sorted({key.removeprefix(f"{section}.") for key in keys} & OF_OTHERS)
         if not names:
             continue
-        says = error if _refuses_unknown(facts, section) else warning
+        parent = section.rpartition(".")[0]
+        by_mbridge = facts.is_true(f"{parent}.use_mbridge") and facts.setting(f"{parent}.vanilla_mbridge") is not False
+        # Their classes are called with every key; the others get only the keys that they have.
+        says = error if by_mbridge or facts.release < (0, 6) else warning
         lost = "the workers would end with TypeError" if says is error else "it would be left out"
         message = f"{section}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} none of the model's: {lost}"
         yield says(message, "overrides: " + ", ".join(f"~{section}.{name}: null" for name in names), section)
-
-
-def _written(facts: VerlFacts, section: str) -> set[str]:
-    keys = set(facts.settings.section(section)) - facts.settings.removed
-    return {key.removeprefix(f"{section}.") for key in keys}
-
-
-def _refuses_unknown(facts: VerlFacts, section: str) -> bool:
-    """Tell whether the configuration's class is called with every key, instead of only those that it has."""
-    parent = section.rpartition(".")[0]
-    by_mbridge = facts.is_true(f"{parent}.use_mbridge") and facts.setting(f"{parent}.vanilla_mbridge") is not False
-    return by_mbridge or facts.release < (0, 6)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from rlx.backends.verl.rules.facts import ROLLOUT, VerlFacts
 from rlx.planning.memory import GIB, MemoryEstimate, MemoryPhase, span_text
 from rlx.planning.memory.estimate import Cache, estimate
-from rlx.planning.memory.job import Count, Offload, Recompute, TrainingSetup, fixed_tokens
+from rlx.planning.memory.job import Offload, Recompute, TrainingSetup, fixed_tokens
 from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
 # The engine's weights are exact; what its profiling run takes depends on kernels.
@@ -134,9 +134,10 @@ def _single(job: TrainingSetup) -> Iterator[tuple[str, TrainingSetup]]:
             break
     if job.update_tokens.longest > job.rollout.sequence:
         tokens = fixed_tokens(1, job.rollout.sequence)
+        fewest = min(tokens, job.log_prob_tokens, key=lambda count: count.longest)
         yield (
             _smaller_batches(job),
-            replace(job, update_tokens=tokens, log_prob_tokens=_fewer(tokens, job.log_prob_tokens)),
+            replace(job, update_tokens=tokens, log_prob_tokens=fewest),
         )
     if not job.recompute.full:
         yield _recompute(job), replace(job, recompute=Recompute())
@@ -155,10 +156,6 @@ def _smaller_batches(job: TrainingSetup) -> str:
     tokens = -(-job.rollout.sequence // job.split.cp)
     keys = ("actor.ppo_max_token_len_per_gpu", "rollout.log_prob_max_token_len_per_gpu")
     return "overrides: " + ", ".join(f"actor_rollout_ref.{key}: {tokens}" for key in keys)
-
-
-def _fewer(one: Count, other: Count) -> Count:
-    return min(one, other, key=lambda tokens: tokens.longest)
 
 
 def _recompute(job: TrainingSetup) -> str:
