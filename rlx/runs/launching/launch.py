@@ -96,12 +96,10 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     if len(plans) == len(heads):
         index.resolve_launch(pending.launch_id)
     warnings = tuple(answer.removeprefix("warning ") for answer in answers if answer.startswith("warning "))
-    warnings += tuple(_UNMASKED.format(name) for name in _short_secrets(plans, secrets))
+    warnings += tuple(
+        _UNMASKED.format(name) for plan in plans for node in plan.nodes for name in short_secrets(node, secrets)
+    )
     return Launched(pending.launch_id, heads, not pending.is_new, tuple(dict.fromkeys(warnings)))
-
-
-def _short_secrets(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> dict[str, None]:
-    return dict.fromkeys(name for plan in plans for node in plan.nodes for name in short_secrets(node, secrets))
 
 
 def _deliver_all(
@@ -119,16 +117,11 @@ def _deliver_all(
     failures = [one for one in done if isinstance(one, RlxError)]
     answers = [answer for one in done if isinstance(one, list) for answer in one]
     if failures:
-        raise _partly(failures, answers)
+        started = started_ids(answers)
+        text = "\n".join(failure.message for failure in failures)
+        hint = f"these runs did start: {', '.join(started)}; " if started else ""
+        raise RlxError(text, f"{hint}the same launch again starts the rest, and nothing twice", failures[0].exit_code)
     return answers
-
-
-def _partly(failures: Sequence[RlxError], answers: Sequence[str]) -> RlxError:
-    """Describe which hosts started their share of a sweep and which did not."""
-    started = started_ids(answers)
-    text = "\n".join(failure.message for failure in failures)
-    hint = f"these runs did start: {', '.join(started)}; " if started else ""
-    return RlxError(text, f"{hint}the same launch again starts the rest, and nothing twice", failures[0].exit_code)
 
 
 def _start(index: Index, pending: PendingLaunch, part: Part, archive: bytes, *, alone: bool) -> list[str]:
@@ -162,24 +155,22 @@ def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> None:
         raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
     for plan in plans:
         for node in plan.nodes:
-            _check_node(node, secrets)
+            check_plan(node)
+            pick_secrets(node, secrets)
+            for error in (finding for finding in node.findings if finding.severity is Severity.ERROR):
+                raise RlxError(f"{node.run_name}: {error.id} {error.message}", error.fix, ExitCode.PREFLIGHT_FAILED)
+            transport_for(node.site.place)
         if not is_sealed(plan):
             raise RlxError(f"{plan.run_name}: {_UNCHECKED}", _BY_PREFLIGHT, ExitCode.PREFLIGHT_FAILED)
-
-
-def _check_node(plan: LaunchPlan, secrets: Mapping[str, str]) -> None:
-    check_plan(plan)
-    pick_secrets(plan, secrets)
-    for finding in plan.findings:
-        if finding.severity is Severity.ERROR:
-            raise RlxError(f"{plan.run_name}: {finding.id} {finding.message}", finding.fix, ExitCode.PREFLIGHT_FAILED)
-    transport_for(plan.site.place)
 
 
 def unfinished(index: Index, asked: str) -> PendingLaunch | None:
     """Return the interrupted launch of this request, unless its runs are over."""
     pending = index.pending(asked)
-    if pending is not None and _is_history(_seen(index, pending.runs), time.time() - pending.runs[0].created):
+    if pending is None:
+        return None
+    seen = [snapshot.observation for snapshot in take_snapshots(index, pending.runs).values()]
+    if _is_history(seen, time.time() - pending.runs[0].created):
         # It had arrived after all, and is over: a launch of these plans now is a new one.
         index.resolve_launch(pending.launch_id)
         return None
@@ -190,27 +181,18 @@ def _journal(index: Index, plans: Sequence[LaunchPlan], asked: str) -> PendingLa
     asked = asked or hashlib.sha256(json.dumps(to_jsonable(plans), sort_keys=True).encode()).hexdigest()
     unfinished(index, asked)
     now = time.time()
-    launch_id = new_launch_id(now)
-    return index.begin(asked, launch_id, [ref for plan in plans for ref in _new_refs(plan, launch_id, now)])
-
-
-def _seen(index: Index, refs: Sequence[RunRef]) -> list[Observation]:
-    return [snapshot.observation for snapshot in take_snapshots(index, refs).values()]
-
-
-def _new_refs(plan: LaunchPlan, launch_id: str, now: float) -> list[RunRef]:
-    head = new_ref(plan, launch_id, now)
-    return [head, *(worker_ref(head, worker) for worker in plan.workers)]
+    launch_id, refs = new_launch_id(now), list[RunRef]()
+    for plan in plans:
+        head = new_ref(plan, launch_id, now)
+        refs += [head, *(worker_ref(head, worker) for worker in plan.workers)]
+    return index.begin(asked, launch_id, refs)
 
 
 def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
     """Tell whether the launch is over for good. Soon after an interruption a repeated launch continues it."""
-    stopped = any(found.state is RunState.STOPPED for found in seen)
-    return all(map(_has_run, seen)) and (stopped or age_s > _REPEAT_S)
-
-
-def _has_run(seen: Observation) -> bool:
-    return seen.state is RunState.STOPPED or (seen.state.is_terminal and seen.started_epoch is not None)
+    stopped = [found.state is RunState.STOPPED for found in seen]
+    ended = [found.state.is_terminal and found.started_epoch is not None for found in seen]
+    return all(map(any, zip(stopped, ended, strict=True))) and (any(stopped) or age_s > _REPEAT_S)
 
 
 def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError, *, alone: bool) -> HostError:
@@ -230,17 +212,13 @@ def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError,
 
 
 def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxError:
-    complaint = _shortened(completed.err.decode(errors="replace").strip()) or f"exit {completed.code}"
+    # On a full disk, tar complains about every single file.
+    lines = completed.err.decode(errors="replace").strip().splitlines()
+    more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
+    complaint = "\n".join([*lines[:_MOST_LINES], *more]) or f"exit {completed.code}"
     started = started_ids(answers)
     hint = f"these runs did start: {', '.join(started)}; the same launch again starts the rest" if started else ""
     return RlxError(f"{site.host}: the launch to {site.root} failed: {complaint}", hint)
-
-
-def _shortened(complaint: str) -> str:
-    """Return the first lines: on a full disk, tar complains about every single file."""
-    lines = complaint.splitlines()
-    more = [f"(and {len(lines) - _MOST_LINES} more lines)"] if len(lines) > _MOST_LINES else []
-    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,16 +337,16 @@ incoming=$(mktemp -d "$root/runs/.incoming-$node@$launch-XXXXXX") || exit
 trap 'rm -rf "$incoming"' EXIT
 # PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
 trap 'exit 143' HUP INT PIPE TERM
-# Whoever owns the folder of the runs can put another one in the place of a run. Our own uid is that of what we just
-# made there: a file server may call us nobody.
+# The owner of the folder of the runs can replace a run. Our own uid is that of what we just made there: a file server
+# may map us to another one.
 set -- $(stat -Lc %u "$root/runs" "$incoming")
 case "$# $1" in
     "2 $2" | "2 0") ;;
     *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
 esac
 tar -xzmf - -C "$incoming" || exit
-# Root of a container that shares the folder can change all that lies there, while it is read. What this user runs is
-# run from elsewhere, and is what was sent.
+# Root of a container that shares the folder can change everything in it while it is read. What this user executes is
+# copied elsewhere first, and must be what was sent.
 own=$incoming
 if [ -n "$container" ]; then
     command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
@@ -376,7 +354,7 @@ if [ -n "$container" ]; then
     trap 'rm -rf "$incoming" "$own"' EXIT
     for part in "$supervise" order; do cat "$incoming/$part" >"$own/$part" || exit; done
     seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
-    [ "${seen%% *}" = "$digest" ] || { echo "somebody changed the shipment below $root/runs" >&2; exit 1; }
+    [ "${seen%% *}" = "$digest" ] || { echo "the shipment below $root/runs was changed by another user" >&2; exit 1; }
 fi
 sh "$own/$supervise" "$verb" "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
 exit

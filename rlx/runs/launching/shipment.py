@@ -121,7 +121,7 @@ def _check_container(plan: LaunchPlan) -> None:
     if site.container is None or site.place.inside is not None:
         return
     if site.container_root is None or not _CONTAINER_ID.fullmatch(site.container_id or ""):
-        raise UsageError(f"{plan.run_name}: nobody has looked at the container {site.container!r} yet", _NOT_LOCATED)
+        raise UsageError(f"{plan.run_name}: the container {site.container!r} has not been inspected yet", _NOT_LOCATED)
     if not _ABSOLUTE.fullmatch(site.container_root):
         raise UsageError(f"the container's root {site.container_root!r} is no absolute path", _NOT_LOCATED)
 
