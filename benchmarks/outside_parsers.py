@@ -244,8 +244,8 @@ def _report(data: bytes, folder: Path) -> None:
     from rlx.runs.index.run_index import Index
     from rlx.runs.queries import QueryResult
     from rlx.runs.run import RunRef
+    from rlx.runs.status.conclusion import observe
     from rlx.runs.status.host_report import read_report
-    from rlx.runs.status.observation import observe
 
     facts = read_report(LOCAL, "/r", Completed(0, data, b""), 0.0)
     refs = [RunRef(run_id, "l", "n", "a", 1, LOCAL, "/r", 0.0) for run_id in (*facts, "other")]
@@ -576,7 +576,7 @@ _YAML = ("rlx/yaml_reader/",)
 _RECIPE = tuple(
     f"rlx/recipe/{name}.py" for name in ("source", "yaml_tree", "inherit", "tree", "load", "arms", "wording")
 )
-_REPORT = ("rlx/runs/status/host_report.py", "rlx/runs/status/observation.py")
+_REPORT = ("rlx/runs/status/host_report.py", "rlx/runs/status/conclusion.py")
 _STREAMED = ("rlx/runs/logs.py",)
 _JSON = "rlx/model/jsonable.py"
 _EVIDENCE = ("rlx/evidence/reading/", "rlx/evidence/metrics.py")

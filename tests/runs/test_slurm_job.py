@@ -10,8 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.model import LOCAL, RunState
 from rlx.runs import RunRef
 from rlx.runs.queries import QueryResult
+from rlx.runs.status.conclusion import observe
 from rlx.runs.status.host_report import derive_state, parse_report
-from rlx.runs.status.observation import observe
 from tests.runs.toys import Index, home
 
 ID = "toy-main-s1-20261124-170230-9f51"

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
 WHOLE_DEADLINE_S = 24 * 3600.0
+_WHOLE_TIMEOUT_S = 120.0
+_PATIENCE_S = 10.0
+"""A status waits this long for logs of gigabytes; the next one continues."""
 
 
 @dataclass(frozen=True)
@@ -122,25 +125,24 @@ def folder_of(index: Index) -> Path:
 
 def kept(index: Index, refs: Iterable[RunRef]) -> Copies:
     """Return the files of these runs by id as they are on this machine; no host is queried."""
-    home = folder_of(index)
-    return {ref.run_id: _near(ref) if ref.place.is_local else _unasked(home, ref) for ref in refs}
+    home, found = folder_of(index), dict[str, RunFiles]()
+    for ref in refs:
+        if ref.place.is_local:
+            found[ref.run_id] = _near(ref)
+        else:
+            found[ref.run_id] = _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
+    return found
 
 
 def _near(ref: RunRef) -> RunFiles:
     """Read it in place. Root in a container may have written files that this user cannot read."""
-    closed = (path for path in _evidence_of(ref.run_dir) if os.access(path, os.F_OK) and not os.access(path, os.R_OK))
-    first = next(closed, None)
-    return RunFiles(ref.run_dir, lacks=f"{first} may not be read by this user" if first else "")
-
-
-def _evidence_of(run_dir: Path) -> Iterable[Path]:
-    for attempt in RunPaths(run_dir).attempts:
-        yield from (attempt / name for name in (LOG_FILE, METRICS_FILE, EVENTS_DIR, VALIDATION_DIR))
-        yield from (path for name in (EVENTS_DIR, VALIDATION_DIR) for path in attempt.glob(f"{name}/*.jsonl"))
-
-
-def _unasked(home: Path, ref: RunRef) -> RunFiles:
-    return _as_it_was(home, ref.run_id, HostError(f"{ref.host}: not asked again yet"))
+    for attempt in RunPaths(ref.run_dir).attempts:
+        files = [attempt / name for name in (LOG_FILE, METRICS_FILE, EVENTS_DIR, VALIDATION_DIR)]
+        files += [path for name in (EVENTS_DIR, VALIDATION_DIR) for path in attempt.glob(f"{name}/*.jsonl")]
+        for path in files:
+            if os.access(path, os.F_OK) and not os.access(path, os.R_OK):
+                return RunFiles(ref.run_dir, lacks=f"{path} may not be read by this user")
+    return RunFiles(ref.run_dir)
 
 
 def _as_it_was(home: Path, run_id: str, problem: RlxError) -> RunFiles:
@@ -167,11 +169,6 @@ def _lacking(cursor: Cursor) -> Iterable[str]:
         done = sum(file.bytes for file in waiting.values())
         total = done + sum(file.left for file in waiting.values())
         yield f"{what} still being copied: {done >> 20} of {math.ceil(total / 2**20)} MB"
-
-
-_PATIENCE_S = 10.0
-"""A status waits this long for logs of gigabytes; the rest comes with the next one."""
-_WHOLE_TIMEOUT_S = 120.0
 
 
 def copy_runs(home: Path, place: Place, root: str, ids: Sequence[str], *, whole: bool) -> dict[str, Cursor]:
@@ -232,11 +229,9 @@ def take(
         of_run: dict[str, list[FileFrame]] = {run_id: [] for run_id in ids}
         for frame in frames:
             of_run.get(frame.path.partition("/")[0], []).append(frame)
-        return {run_id: _add(home / run_id, own, now) for run_id, own in of_run.items()}
-
-
-def _add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
-    try:
-        return mirror_store.add(folder, frames, now)
-    except OSError as problem:
-        raise RlxError(f"{folder}: {problem.strerror}", "is the disk full? what the host has is still there") from None
+        try:
+            return {run_id: mirror_store.add(home / run_id, own, now) for run_id, own in of_run.items()}
+        except OSError as problem:
+            raise RlxError(
+                f"{problem.filename or home}: {problem.strerror}", "is the disk full? what the host has is still there"
+            ) from None

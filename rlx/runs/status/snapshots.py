@@ -42,8 +42,9 @@ from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import Manifest, manifest_digest, manifest_text, parse_manifest
 from rlx.runs.queries import DEADLINE_S, QueryResult, query_places
 from rlx.runs.run import RunPaths, RunRef
+from rlx.runs.status.conclusion import add_nodes, observe
 from rlx.runs.status.host_report import Reports, RunFacts, read_report, report_part, request_reports
-from rlx.runs.status.observation import Observation, add_nodes, observe
+from rlx.runs.status.observation import Observation
 
 if TYPE_CHECKING:
     from rlx.evidence import Verdict
