@@ -25,6 +25,8 @@ _WAS_CUT = "its log became shorter (copied and cut by a rotation?); lines that w
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 15.0
 _LONGEST_HEADER = 4096
+LONGEST = 256 * 1024
+"""How much of a line is kept. Some logs have lines of hundreds of megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +151,6 @@ class _Pieces:
         piece = self._buffer or next(self._chunks, b"")
         self._buffer = piece[most:]
         return piece[:most]
-
-
-LONGEST = 256 * 1024
-"""How much of a line is kept. Some logs have lines of hundreds of megabytes."""
 
 
 class Lines:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from rlx.runs.index.tables import Move
 
 SCHEMA_VERSION = 1
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
+_SPARABLE = ("position", "created", "submitted_by")
+_HEAD = {"schema_version", "run_id", "launch_id", "created_epoch", "plan", *_SPARABLE}
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,12 +185,6 @@ def _is_sound(manifest: Manifest) -> bool:
         and isinstance(manifest.created, str)
         and isinstance(manifest.submitted_by, dict)
     )
-
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,299}")
-_SPARABLE = ("position", "created", "submitted_by")
-_HEAD = {"schema_version", "run_id", "launch_id", "created_epoch", "plan", *_SPARABLE}
-_MOST_NAMED = 3
 
 
 def read_manifest(run_dir: Path) -> Manifest | None:

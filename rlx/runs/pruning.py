@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
     from rlx.runs.status.snapshots import Snapshot
 
+_BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
+"""Deleting a terabyte of small files takes a while; what is not done in time is deleted by the next call."""
+
 
 def tombstones_of(
     index: Index, rows: Sequence[Snapshot], reason: str, *, deleted: bool = False
@@ -75,10 +78,6 @@ def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> 
         for ref in workers
     }
     return {**tombstones, **own}
-
-
-_BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
-"""Deleting a terabyte of small files takes a while; what is not done in time is deleted by the next call."""
 
 
 @dataclass(slots=True)

@@ -59,13 +59,18 @@ _OF_ATTEMPT = (
     _STOP,
 )
 _NAME = r"[\w@+=,~-][\w.@+=,~:-]{0,240}"
+_MANY = rf"{EVENTS_DIR}/{_NAME}\.jsonl|{VALIDATION_DIR}/(?:\d{{1,9}}\.jsonl|{re.escape(SUMMARY_FILE)})"
+_TOP = "rlx-bundle"
+_MOST_FILES = 20_000
+_LEAST_ROOM, _MOST_RATIO = 256 << 20, 50
+_HEADER = 1 << 16
+_HINT = "a bundle is what rlx report --bundle wrote, as it is"
 
 
 def _any(names: tuple[str, ...]) -> str:
     return "|".join(map(re.escape, names))
 
 
-_MANY = rf"{EVENTS_DIR}/{_NAME}\.jsonl|{VALIDATION_DIR}/(?:\d{{1,9}}\.jsonl|{re.escape(SUMMARY_FILE)})"
 _IN_ATTEMPT = rf"{ATTEMPTS_DIR}/\d{{1,6}}/(?:{_any(_OF_ATTEMPT)}|{_MANY})"
 _IN_RUN = rf"(?:{_any((*_OF_RUN, *_TAKEN_IN))}|{_IN_ATTEMPT})"
 _PATH = re.compile(
@@ -101,13 +106,6 @@ def _there(run_dir: Path, own: Iterable[str], of_attempts: Iterable[str]) -> Ite
     patterns = (*own, *(f"{ATTEMPTS_DIR}/*/{name}" for name in of_attempts))
     found = (str(path.relative_to(run_dir)) for pattern in patterns for path in run_dir.glob(pattern))
     yield from (path for path in found if belongs(f"{RUNS}/run/{path}"))
-
-
-_TOP = "rlx-bundle"
-_MOST_FILES = 20_000
-_LEAST_ROOM, _MOST_RATIO = 256 << 20, 50
-_HEADER = 1 << 16
-_HINT = "a bundle is what rlx report --bundle wrote, as it is"
 
 
 def write_tar(folder: Path, names: Iterable[str], mark: str, file: BinaryIO) -> None:

@@ -39,6 +39,7 @@ _PATIENCE_S, _WHOLE_S = 5.0, 60.0
 _STARTING_S = 3.0
 _AGAIN_S = 3600.0
 _MOST_BYTES = 32 << 20
+_DEADLINE_S = 3600.0
 
 
 def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, RunFiles], *, whole: bool) -> None:
@@ -132,9 +133,6 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     part.write_text(json.dumps(document), encoding="utf-8")
     part.replace(path)
-
-
-_DEADLINE_S = 3600.0
 
 
 def items_of(

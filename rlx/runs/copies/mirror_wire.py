@@ -44,6 +44,25 @@ _MOST_LINES = 20_000_000
 _MOST_FRAMES = 200_000
 _LONGEST_HEADER = 8192
 _GZIP_MAGIC = b"\x1f\x8b"
+_LISTED = (
+    (f"/{STATE_DIR}/{EXIT_FILE}", f"/{STOP_FILE}"),
+    (
+        *(
+            f"/{file}"
+            for file in (
+                MANIFEST_FILE,
+                LINEAGE_FILE,
+                PROVENANCE_FILE,
+                COMPOSED_FILE,
+                PRINTED_FILE,
+                METRICS_FILE,
+                USAGE_FILE,
+            )
+        ),
+        *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
+    ),
+    (f"/{LOG_FILE}",),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,27 +132,6 @@ def _asking(ids: Sequence[str], known: Mapping[str, tuple[str, int]]) -> bytes:
     files = [f"{known[path][0]} {known[path][1]} {path}" for path in sorted(known, key=partial(_as_listed, places))]
     call = Cmd("answer", "\n".join(ids), "\n".join(files)).raw()
     return _script() + call.encode(errors="surrogateescape")
-
-
-_LISTED = (
-    (f"/{STATE_DIR}/{EXIT_FILE}", f"/{STOP_FILE}"),
-    (
-        *(
-            f"/{file}"
-            for file in (
-                MANIFEST_FILE,
-                LINEAGE_FILE,
-                PROVENANCE_FILE,
-                COMPOSED_FILE,
-                PRINTED_FILE,
-                METRICS_FILE,
-                USAGE_FILE,
-            )
-        ),
-        *(f"/{folder}/" for folder in (EVENTS_DIR, VALIDATION_DIR)),
-    ),
-    (f"/{LOG_FILE}",),
-)
 
 
 def _as_listed(places: Mapping[str, int], path: str) -> tuple[int, int, int, bytes]:

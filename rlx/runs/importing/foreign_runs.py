@@ -36,6 +36,11 @@ from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import Manifest, render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
 
+_CHUNK = 1 << 20
+_MOST_PACKED, _MOST_RATIO = 1 << 30, 50
+_GZIP = b"\x1f\x8b"
+_RECENT_S = 900.0
+
 
 def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
     """Copy the log for the first time and add the run to the index; the log itself is only read.
@@ -223,12 +228,6 @@ def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None])
         (folder / MANIFEST_FILE).write_text(manifest, encoding="utf-8")
         fill(folder)
         folder.replace(runs / run_id)
-
-
-_CHUNK = 1 << 20
-_MOST_PACKED, _MOST_RATIO = 1 << 30, 50
-_GZIP = b"\x1f\x8b"
-_RECENT_S = 900.0
 
 
 def copy_log(path: Path, folder: Path) -> str:

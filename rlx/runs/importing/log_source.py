@@ -19,6 +19,7 @@ from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunRef
 
 SOURCE_FILE = "source.json"
+_MOST_BYTES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +70,6 @@ def write_value(path: Path, value: Any) -> None:
     aside = path.with_name(f".{path.name}-{os.getpid()}")
     aside.write_text(json.dumps(to_jsonable(value)) + "\n", encoding="utf-8")
     aside.replace(path)
-
-
-_MOST_BYTES = 1 << 16
 
 
 def run_dirs(home: Path, run_name: str = "") -> Iterator[Path]:

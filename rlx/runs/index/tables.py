@@ -54,6 +54,17 @@ _REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, insi
 _READ_COLUMNS = (
     f"{_REF_COLUMNS}, coalesce((SELECT max(container) FROM promises WHERE promises.run_id = runs.run_id), '')"
 )
+_ADDED = {
+    "destination": "TEXT",
+    "via": "TEXT NOT NULL DEFAULT 'openssh'",
+    "inside": "TEXT",
+    "node": "INTEGER NOT NULL DEFAULT 0",
+}
+"""The columns of runs that were added after version 1, which knew this machine only; node came with version 4."""
+_ENDS = (RunState.FINISHED, RunState.FAILED, RunState.STOPPED)
+"""States with a recorded end. Not lost: a run that never started may be started after all."""
+_REWRITE_S = 10.0
+"""The same state is written again only after this long, to spare the disk."""
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------
@@ -78,15 +89,6 @@ def is_new(db: sqlite3.Connection) -> bool:
 
 def _version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-_ADDED = {
-    "destination": "TEXT",
-    "via": "TEXT NOT NULL DEFAULT 'openssh'",
-    "inside": "TEXT",
-    "node": "INTEGER NOT NULL DEFAULT 0",
-}
-"""The columns of runs that were added after version 1, which knew this machine only; node came with version 4."""
 
 
 def _migrate(db: sqlite3.Connection) -> None:
@@ -376,12 +378,6 @@ def relocate(db: sqlite3.Connection, move: Move, refs: Sequence[RunRef]) -> None
 
 
 # ---- cached states ---------------------------------------------------------------------------------------------------
-
-_ENDS = (RunState.FINISHED, RunState.FAILED, RunState.STOPPED)
-"""States with a recorded end. Not lost: a run that never started may be started after all."""
-
-_REWRITE_S = 10.0
-"""The same state is written again only after this long, to spare the disk."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from rlx.yaml_reader.hydra import bare_key
 Tree: TypeAlias = Mapping[str, Any]
 
 _MOST_BYTES = 4 << 20
+_SHOWN = 60
+_MOST_PROVENANCE = 64 << 20
 
 
 def configurations(attempt: Path, parsed: ParsedFiles) -> dict[str, Mapping[str, Any]]:
@@ -129,9 +131,6 @@ def _compared(plan: LaunchPlan, number: int, folder: Path) -> list[str]:
     return list(setting_mismatches(planned, composed, part.KEYS if part else ()))
 
 
-_SHOWN = 60
-
-
 def reconfigured(kind: str, attempts: Sequence[Path], parsed: ParsedFiles) -> tuple[str, ...]:
     """Find settings that differ between attempts, such as `attempt 2: data.seed 1 → 2`; none without configurations."""
     if len(attempts) < 2:
@@ -158,9 +157,6 @@ def _leaves(prefix: str, tree: Any) -> Iterator[tuple[str, Any]]:
 
 def _short(value: Any) -> str:
     return " ".join(str(value).split())[:_SHOWN]
-
-
-_MOST_PROVENANCE = 64 << 20
 
 
 def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: Mapping[str, str]) -> Setup:

@@ -55,6 +55,8 @@ from rlx.runs.status.snapshots import UNREAD, Files, Snapshot, cached_snapshots,
 if TYPE_CHECKING:
     from rlx.runs.index.run_index import Index
 
+_NOTHING_SENT: Mapping[str, str] = MappingProxyType({})
+
 
 def judge_runs(index: Index, refs: Sequence[RunRef]) -> list[JudgedRun]:
     """Judge runs, in the order given, by all that their hosts have of them.
@@ -196,9 +198,6 @@ def _with_config(run: JudgedRun, snapshot: Snapshot, parsed: ParsedFiles) -> Jud
 def _judge_again(run: JudgedRun, evidence: Evidence, parsed: ParsedFiles, control: JudgedRun | None = None) -> Verdict:
     sent = run.provenance.get("files") or {}
     return verdict_of(run.run_id, run.plan, evidence, run.state, parsed, control, run.verdict.rules, run.latest, sent)
-
-
-_NOTHING_SENT: Mapping[str, str] = MappingProxyType({})
 
 
 def verdict_of(

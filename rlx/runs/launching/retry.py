@@ -29,6 +29,8 @@ _ANEW = "none"
 _ASK = "retry it from the machine that launched it"
 _FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
+_TIMEOUT_S = 120.0
+_LINE = re.compile(r"(text|file|tail) (\S*) (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,6 @@ def _cut_off(ref: RunRef, error: HostError) -> HostError:
     what = "the attempt may have begun" if error.arrived else "nothing was begun"
     again = "the same rlx retry again begins nothing twice"
     return HostError(f"{error.message}\n{ref.run_id}: {what}", again if error.arrived else error.hint)
-
-
-_TIMEOUT_S = 120.0
-_LINE = re.compile(r"(text|file|tail) (\S*) (.+)")
 
 
 def read_checkpoint_files(ref: RunRef) -> CheckpointFiles:

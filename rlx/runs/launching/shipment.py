@@ -97,6 +97,10 @@ _ABSOLUTE = re.compile(r"/[^\n\0]*")
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 _PLAN_AGAIN = "write it again with rlx plan RECIPE --json"
 _NOT_LOCATED = "the container's shared folder is found at launch: rlx launch --plan FILE --container NAME"
+RAY_TOKEN = "RLX_RAY_TOKEN"
+# Below the ports that Linux assigns automatically (32768 and up).
+_FIRST_PORT, _PORTS = 20000, 10000
+_KEY = "cluster.key"
 
 
 def check_plan(plan: LaunchPlan) -> None:
@@ -401,12 +405,6 @@ def block_name(launch_id: str, seed: int, moves: int) -> str:
     """Name a block; the name changes with each move, so that a block may return to a host that it was withdrawn
     from."""
     return f"{launch_id}-s{seed}-{moves}"
-
-
-RAY_TOKEN = "RLX_RAY_TOKEN"
-# Below the ports that Linux assigns automatically (32768 and up).
-_FIRST_PORT, _PORTS = 20000, 10000
-_KEY = "cluster.key"
 
 
 def cluster_file(cluster: Cluster, ref: RunRef) -> str:

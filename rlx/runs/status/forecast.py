@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rlx.runs.run import RunRef
     from rlx.runs.status.snapshots import Snapshot
 
+Times = Mapping[str, tuple[float, float]]
+"""By run id, the seconds from now when it starts and when it ends; infinite: not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
@@ -97,10 +100,6 @@ def _estimate(seconds: float, at_least: float) -> TimeEstimate:
 def _or_none(seconds: float) -> float:
     """Replace an unknown time by none."""
     return seconds if math.isfinite(seconds) else 0.0
-
-
-Times = Mapping[str, tuple[float, float]]
-"""By run id, the seconds from now when it starts and when it ends; infinite: not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,27 @@ from rlx.schedulers.registry import PACKAGES
 
 START_GRACE_S = 20.0
 """A holder or supervisor that has not reported yet counts as starting for this long."""
+_LAST_EPOCH = 1e11
+_CLOCK = "/proc/self/"
+_HEARTBEAT_GRACE_S = 60.0
+"""A supervisor writes every 5 s; a file server may show it to others as late as this."""
+_UNLISTED = "unlisted"
+_NO_ANSWER = frozenset({"unknown", "paused", _UNLISTED})
+_IN_ANOTHER_ID = "RLX411"
+_IN_ANOTHER = (
+    f"{_IN_ANOTHER_ID} its files name a container that is not known to be its own, and nothing was asked in there: "
+    "rlx status --host HOST asks the one in the host's entry"
+)
+_ENDS = {
+    "restarted": "its container was restarted, which ended it",
+    "exited": "its container was stopped, which ended it",
+    "dead": "its container was stopped, which ended it",
+    "created": "its container was stopped, which ended it",
+    "restarting": "its container was restarted, which ended it",
+    "removing": "its container was removed, which ended it",
+    "gone": "its container was removed, which ended it",
+}
+_MOST_IDS_A_CALL = 500
 
 
 class Life(StrEnum):
@@ -46,14 +67,6 @@ class Life(StrEnum):
     LIVE = "live"
     DEAD = "dead"
     UNKNOWN = "unknown"
-
-
-_LAST_EPOCH = 1e11
-_CLOCK = "/proc/self/"
-_HEARTBEAT_GRACE_S = 60.0
-"""A supervisor writes every 5 s; a file server may show it to others as late as this."""
-_UNLISTED = "unlisted"
-_NO_ANSWER = frozenset({"unknown", "paused", _UNLISTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,24 +384,6 @@ def container_detail(facts: RunFacts) -> str:
         return ""
     return _ENDS.get(facts.container, "")
 
-
-_IN_ANOTHER_ID = "RLX411"
-_IN_ANOTHER = (
-    f"{_IN_ANOTHER_ID} its files name a container that is not known to be its own, and nothing was asked in there: "
-    "rlx status --host HOST asks the one in the host's entry"
-)
-_ENDS = {
-    "restarted": "its container was restarted, which ended it",
-    "exited": "its container was stopped, which ended it",
-    "dead": "its container was stopped, which ended it",
-    "created": "its container was stopped, which ended it",
-    "restarting": "its container was restarted, which ended it",
-    "removing": "its container was removed, which ended it",
-    "gone": "its container was removed, which ended it",
-}
-
-
-_MOST_IDS_A_CALL = 500
 
 Reports = QueryResult[dict[str, RunFacts]]
 """The facts by run id, one answer per root."""

@@ -64,6 +64,7 @@ UNREAD = Evidence()
 """Stands for evidence that has not been read yet."""
 _NO_FILES = RunFiles(Path("/nonexistent"))
 _NOT_JUDGED = without_evidence("not judged yet")
+_Facts = dict[str, RunFacts] | RlxError
 
 
 class Files(StrEnum):
@@ -262,9 +263,6 @@ def query_states_and_files(index: Index, refs: Sequence[RunRef], *, whole: bool)
     facts = [(place, found) for place, found, _ in both.answers]
     copies = [(place, found) for place, _, found in both.answers]
     return _without_errors(facts, both.failures), _without_errors(copies, both.failures)
-
-
-_Facts = dict[str, RunFacts] | RlxError
 
 
 def _result_or_error(call: Callable[[], T]) -> T | RlxError:
