@@ -78,15 +78,12 @@ def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: f
         except RlxError as error:
             return error
 
-    waiting = [ref for ref in refs if _may_wait(seen[ref.run_id])]
+    states = {run_id: (snapshot.state, snapshot.observation.last_known) for run_id, snapshot in seen.items()}
+    waiting = [ref for ref in refs if RunState.QUEUED in states[ref.run_id]]
     results = {ref.run_id: attempt(ref) for ref in waiting}
     others = [ref for ref in refs if ref.run_id not in results]
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
-
-
-def _may_wait(snapshot: Snapshot) -> bool:
-    return RunState.QUEUED in (snapshot.state, snapshot.observation.last_known)
 
 
 def stop(ref: RunRef, grace_s: float) -> Stopped:

@@ -79,7 +79,9 @@ class _Follower:
 
     def _records(self, pieces: _Pieces) -> Iterator[bytes]:
         while words := pieces.line().split():
-            self._is_back()
+            if self._pause_s:
+                self._notice(f"{self._ref.host} answers again; nothing is missing")
+                self._pause_s = 0.0
             kind, *values = words
             if kind == b"data":
                 yield from self._block(pieces, int(values[0]), int(values[1]))
@@ -114,11 +116,6 @@ class _Follower:
             self._notice(f"{self._ref.run_id}: {_WAS_CUT}")
         elif self._cursor != before:
             self._lines.forget()
-
-    def _is_back(self) -> None:
-        if self._pause_s:
-            self._notice(f"{self._ref.host} answers again; nothing is missing")
-            self._pause_s = 0.0
 
     def _wait(self, reason: str) -> None:
         if not self._pause_s:

@@ -70,10 +70,10 @@ def render_manifest(ref: RunRef, position: int, plan: LaunchPlan, moved: Sequenc
     document = to_jsonable(replace(plan, workers=()))
     # It covers the plan with its workers and the content of its files, which are not included.
     del document["checked"]
-    document["files"] = [
-        {"path": file.path, "mode": file.mode, "sha256": hashlib.sha256(_bytes(file.content)).hexdigest()}
-        for file in plan.files
-    ]
+    document["files"] = []
+    for file in plan.files:
+        digest = hashlib.sha256(file.content.encode(errors="surrogateescape")).hexdigest()
+        document["files"].append({"path": file.path, "mode": file.mode, "sha256": digest})
     manifest = {
         "schema_version": SCHEMA_VERSION,
         "run_id": ref.run_id,
@@ -97,19 +97,12 @@ def manifest_digest(text: str) -> str:
 
 def submitter() -> dict[str, str]:
     """Name the user and the machine that launch."""
-    return {"user": _user(), "machine": platform.node()}
-
-
-def _bytes(text: str) -> bytes:
-    return text.encode(errors="surrogateescape")
-
-
-def _user() -> str:
     try:
-        return getpass.getuser()
+        user = getpass.getuser()
     except (KeyError, OSError):
         # A container may run under a uid that no passwd file names.
-        return "unknown"
+        user = "unknown"
+    return {"user": user, "machine": platform.node()}
 
 
 def parse_manifest(text: str) -> Manifest | None:

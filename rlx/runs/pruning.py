@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rlx.evidence.outlook import outlook
@@ -34,12 +34,14 @@ def tombstones_of(
     """Return the tombstones of these runs by id, as they are now; an earlier one keeps what the run was."""
     by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.tombstones()
     copies = kept(index, [row.ref for row in rows])
-    return {
-        row.ref.run_id: _tombstone(row, manifest_text(copies[row.ref.run_id].run_dir), (now, by, reason, deleted))
-        if (old := before.get(row.ref.run_id)) is None
-        else _again(old, now, by, reason, deleted=deleted)
-        for row in rows
-    }
+    tombstones = {}
+    for run_id, row in ((row.ref.run_id, row) for row in rows):
+        if old := before.get(run_id):
+            gone = deleted or old.deleted
+            tombstones[run_id] = replace(old, removed=now, by=by, reason=reason or old.reason, deleted=gone)
+        else:
+            tombstones[run_id] = _tombstone(row, manifest_text(copies[run_id].run_dir), (now, by, reason, deleted))
+    return tombstones
 
 
 def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> Tombstone:
@@ -62,17 +64,8 @@ def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> T
     )
 
 
-def _again(old: Tombstone, now: float, by: str, reason: str, *, deleted: bool) -> Tombstone:
-    """Update a tombstone, keeping what the run was: after its files are deleted it cannot be read again."""
-    from dataclasses import replace
-
-    return replace(old, removed=now, by=by, reason=reason or old.reason, deleted=deleted or old.deleted)
-
-
 def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> Mapping[str, Tombstone]:
     """Add tombstones for the parts of these runs on other nodes."""
-    from dataclasses import replace
-
     own = {
         ref.run_id: replace(tombstones[ref.head_id], run_id=ref.run_id, node=ref.node, host=ref.host, manifest="")
         for ref in workers

@@ -39,7 +39,7 @@ def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float =
     roots = by_root(refs)
     came: Queue[tuple[Place, T | BaseException]] = Queue()
     for (place, root), ids in roots.items():
-        Thread(target=_ask, args=(came, question, place, root, ids), daemon=True, name=place.host).start()
+        Thread(target=_query, args=(came, question, place, root, ids), daemon=True, name=place.host).start()
     return _collect(came, [place for place, _ in roots], deadline_s)
 
 
@@ -89,7 +89,7 @@ def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
     return roots
 
 
-def _ask(
+def _query(
     came: Queue[tuple[Place, T | BaseException]], question: Query[T], place: Place, root: str, ids: Sequence[str]
 ) -> None:
     try:
@@ -106,7 +106,7 @@ def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place],
         try:
             place, found = came.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
-            return QueryResult(answers, _late(waiting, deadline_s) | failures)
+            return QueryResult(answers, {place: _no_answer(place.host, deadline_s) for place in waiting} | failures)
         waiting.remove(place)
         if isinstance(found, RlxError):
             failures[place] = found
@@ -115,10 +115,6 @@ def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place],
         else:
             answers.append(found)
     return QueryResult(answers, failures)
-
-
-def _late(places: Iterable[Place], deadline_s: float) -> dict[Place, RlxError]:
-    return {place: _no_answer(place.host, deadline_s) for place in places}
 
 
 def _no_answer(host: str, deadline_s: float) -> TimedOut:

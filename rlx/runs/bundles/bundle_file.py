@@ -110,25 +110,17 @@ def _there(run_dir: Path, own: Iterable[str], of_attempts: Iterable[str]) -> Ite
 
 def write_tar(folder: Path, names: Iterable[str], mark: str, file: BinaryIO) -> None:
     """Write these files of a folder, sorted, without times and owners. `mark` is readable at the beginning."""
-    file.write(_empty_member(mark))
+    # A gzip member without content: gzip accepts several in sequence, and only a header holds comments.
+    file.write(b"\x1f\x8b\x08\x10\0\0\0\0\x02\xff" + mark.encode("latin-1") + b"\0\x03\0" + bytes(8))
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in sorted(names):
+            member = tarfile.TarInfo(f"{_TOP}/{name}")
+            member.size, member.mode = (folder / name).stat().st_size, 0o644
             with (folder / name).open("rb") as content:
-                tar.addfile(_member(name, (folder / name).stat().st_size), content)
-
-
-def _empty_member(comment: str) -> bytes:
-    """Return a gzip member without content: gzip accepts several in sequence, and only a header holds comments."""
-    return b"\x1f\x8b\x08\x10\0\0\0\0\x02\xff" + comment.encode("latin-1") + b"\0\x03\0" + bytes(8)
-
-
-def _member(name: str, size: int) -> tarfile.TarInfo:
-    member = tarfile.TarInfo(f"{_TOP}/{name}")
-    member.size, member.mode = size, 0o644
-    return member
+                tar.addfile(member, content)
 
 
 def unpack_tar(archive: Path, folder: Path, belongs: Callable[[str], bool]) -> None:

@@ -98,12 +98,11 @@ def copies_of(runs: Mapping[str, BundledRun], refs: Sequence[RunRef]) -> Copies:
 
 def observe_bundled(runs: Mapping[str, BundledRun], copies: Copies) -> dict[str, Observation]:
     """Return the end of each run by its record, or its state as the bundle states it."""
-    return {run_id: _observation(run, copies[run_id]) for run_id, run in runs.items()}
-
-
-def _observation(run: BundledRun, copy: RunFiles) -> Observation:
-    state = RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
-    return Observation(run.run_id, copy.end or state, exit_code=copy.exit_code)
+    seen = {}
+    for run_id, run in runs.items():
+        state = RunState(run.state) if run.state in [*RunState] else RunState.UNREACHABLE
+        seen[run_id] = Observation(run_id, copies[run_id].end or state, exit_code=copies[run_id].exit_code)
+    return seen
 
 
 def open_bundle(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
@@ -117,13 +116,12 @@ def open_bundle(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
         (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")
     with closing(sqlite3.connect(folder / "index.db", isolation_level=None)) as db:
         removed = [run.removed for run in runs if run.removed]
-        tables.create(db, [(_ref(run, folder), run.position) for run in runs], removed)
+        refs = []
+        for run in runs:
+            names = (run.run_id, run.launch_id, run.name, run.arm, run.seed)
+            refs.append((RunRef(*names, LOCAL, str(folder), run.created, run.node), run.position))
+        tables.create(db, refs, removed)
     return Index(folder)
-
-
-def _ref(run: BundledRun, folder: Path) -> RunRef:
-    names = (run.run_id, run.launch_id, run.name, run.arm, run.seed)
-    return RunRef(*names, LOCAL, str(folder), run.created, run.node)
 
 
 def manifest_sha256(folder: Path, run_id: str) -> str:

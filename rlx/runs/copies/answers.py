@@ -11,7 +11,7 @@ import json
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from rlx.hosts.sent_python import run_sent_to
 from rlx.model import Place
 from rlx.model.run_dir import VALIDATION_DIR
 from rlx.payload.answer_summary import RULES
-from rlx.runs.copies.mirror_store import Copied, read_cursor
+from rlx.runs.copies.mirror_store import read_cursor
 from rlx.runs.copies.pull import fetch
 from rlx.runs.queries import query_places
 from rlx.runs.run import RunPaths, RunRef
@@ -62,11 +62,13 @@ def bring_summaries(refs: Sequence[RunRef], copies: Mapping[str, RunFiles], *, w
         order = {"root": root, "runs": {run_id: files[run_id] for run_id in by_size}, "seconds": seconds}
         return run_sent_to(place, _MODULES, order, seconds + _STARTING_S)
 
-    answers = query_places(due, summarise, seconds + _STARTING_S).answers
+    summaries: dict[str, Any] = {}
+    for answer in query_places(due, summarise, seconds + _STARTING_S).answers:
+        found = answer.get("runs")
+        summaries |= found if isinstance(found, dict) else {}
     for ref in due:
-        found = next((runs[ref.run_id] for answer in answers if ref.run_id in (runs := _runs(answer))), None)
         with suppress(OSError):
-            _keep(copies[ref.run_id], files[ref.run_id], found)
+            _keep(copies[ref.run_id], files[ref.run_id], summaries.get(ref.run_id))
 
 
 def _is_due(copy: RunFiles, whole: bool) -> bool:
@@ -93,17 +95,11 @@ def _files(copy: RunFiles) -> list[str]:
     lineages = [read_lineage(folder, number) for number, folder in enumerate(attempts, start=1)]
     anew = [place for place, lineage in enumerate(lineages) if lineage and lineage.step == 0]
     folders = [str(folder.relative_to(copy.run_dir)) for folder in attempts[anew[-1] if anew else 0 :]]
-    return [path for folder in folders for path in _of_attempt(folder, copy.outputs)]
-
-
-def _of_attempt(folder: str, outputs: Collection[str]) -> Iterator[str]:
-    own = (path for path in outputs if path.startswith(f"{folder}/") and Path(path).stem.isdecimal())
-    yield from sorted(own, key=lambda path: int(Path(path).stem))
-
-
-def _runs(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = answer.get("runs")
-    return found if isinstance(found, dict) else {}
+    files = []
+    for folder in folders:
+        own = (path for path in copy.outputs if path.startswith(f"{folder}/") and Path(path).stem.isdecimal())
+        files += sorted(own, key=lambda path: int(Path(path).stem))
+    return files
 
 
 def _keep(copy: RunFiles, files: Sequence[str], found: Any) -> None:
@@ -164,15 +160,12 @@ def texts_of(
 
 def _folders(index: Index, refs: Sequence[RunRef], step: int, narrate: Callable[[RlxError], None]) -> dict[str, Path]:
     """Return the folders on this machine with the outputs of this step, by run id."""
-    near = {ref.run_id: _latest(ref.run_dir, step) for ref in refs if ref.place.is_local}
-    far = _copied(index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate)
-    return {run_id: folder for run_id, folder in (near | far).items() if folder is not None}
-
-
-def _latest(run_dir: Path, step: int) -> Path | None:
-    """Return the outputs of the last attempt that validated this step, which the evidence uses, too."""
-    folders = (attempt / VALIDATION_DIR for attempt in reversed(RunPaths(run_dir).attempts))
-    return next((folder for folder in folders if (folder / f"{step}.jsonl").exists()), None)
+    found = _copied(index.path.parent / "mirror", [ref for ref in refs if not ref.place.is_local], step, narrate)
+    for ref in (ref for ref in refs if ref.place.is_local):
+        # The last attempt that validated this step, which the evidence uses, too.
+        attempts = (attempt / VALIDATION_DIR for attempt in reversed(RunPaths(ref.run_dir).attempts))
+        found[ref.run_id] = next((folder for folder in attempts if (folder / f"{step}.jsonl").exists()), None)
+    return {ref.run_id: folder for ref in refs if (folder := found.get(ref.run_id)) is not None}
 
 
 def _copied(
@@ -193,30 +186,19 @@ def _copied(
 def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:
     """Copy one file into a folder named after its inode and size, by which the mirror identifies it."""
     files = read_cursor(mirror).files
-    path = _seen(mirror, step, files)
-    if path is None:
+    # The last attempt that validated this step, as far as the mirror knows it.
+    paths = [f"{attempt.relative_to(mirror)}/{VALIDATION_DIR}/{step}.jsonl" for attempt in RunPaths(mirror).attempts]
+    known = [path for path in paths if path in files and files[path].bytes and not files[path].denied]
+    if not known:
         return None
+    path = known[-1]
     file = files[path]
     folder = (mirror / path).parent.with_name("outputs") / f"{step}-{file.inode}-{file.bytes}"
     target = folder / f"{step}.jsonl"
     if not target.exists():
         if not fetch(ref, path, file.bytes, target):
             return None
-        _remove_older(folder, step)
+        for other in folder.parent.glob(f"{step}-*"):
+            if other != folder:
+                shutil.rmtree(other, ignore_errors=True)
     return folder
-
-
-def _seen(mirror: Path, step: int, files: Mapping[str, Copied]) -> str | None:
-    """Return the path of the outputs of the last attempt that validated this step, if the mirror knows them."""
-    paths = (f"{attempt.relative_to(mirror)}/{VALIDATION_DIR}/{step}.jsonl" for attempt in RunPaths(mirror).attempts)
-    return next((path for path in reversed(list(paths)) if _is_seen(files.get(path))), None)
-
-
-def _is_seen(file: Copied | None) -> bool:
-    return file is not None and file.bytes > 0 and not file.denied
-
-
-def _remove_older(folder: Path, step: int) -> None:
-    for other in folder.parent.glob(f"{step}-*"):
-        if other != folder:
-            shutil.rmtree(other, ignore_errors=True)

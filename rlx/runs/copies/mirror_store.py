@@ -12,7 +12,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from rlx.errors import RlxError
@@ -93,7 +93,9 @@ def add(folder: Path, frames: Sequence[FileFrame], now: float) -> Cursor:
             path = str(PurePosixPath(frame.path).relative_to(folder.name))
             if ".." not in frame.path.split("/"):
                 _add_frame(folder / path, frame, path, cursor)
-        _replace(folder / _CURSOR, _as_json(cursor))
+        files = {path: list(astuple(file)) for path, file in cursor.files.items()}
+        document = {"as_of": cursor.as_of, "rules": _rules(), "files": files}
+        _replace(folder / _CURSOR, json.dumps(document).encode())
         return cursor
 
 
@@ -106,7 +108,7 @@ def _add_frame(target: Path, frame: FileFrame, path: str, cursor: Cursor) -> Non
     known = cursor.files.get(path)
     if frame.how in ("denied", "later") or not frame.is_whole:
         cursor.files[path] = _untouched(known, frame)
-    elif frame.start and not _goes_on(known, frame):
+    elif frame.start and (known is None or (known.inode, known.bytes) != (frame.inode, frame.start)):
         pass  # another rlx has copied it meanwhile
     elif frame.start and known and known.sum != frame.sum_before:
         # Another file with the same inode: copy all of it again.
@@ -124,15 +126,15 @@ def _untouched(known: Copied | None, frame: FileFrame) -> Copied:
     return replace(known, left=max(0, size - known.bytes))
 
 
-def _goes_on(known: Copied | None, frame: FileFrame) -> bool:
-    return known is not None and (known.inode, known.bytes) == (frame.inode, frame.start)
-
-
 def _write(target: Path, frame: FileFrame, known: Copied | None) -> int:
     """Write or append the data of a frame; return the length of the file then."""
     target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # Evidence needs the number of answers only: an empty line stands for each.
-    data = _lines(int(frame.data)) if frame.how == "count" else frame.data
+    data = frame.data
+    if frame.how == "count":
+        # Evidence needs the number of answers only: an empty line stands for each.
+        if not 0 <= int(data) <= _MOST_LINES:
+            raise ValueError(f"{int(data)} lines of validation")
+        data = b"\n" * int(data)
     if not frame.start or known is None:
         _replace(target, data)
         return len(data)
@@ -143,25 +145,11 @@ def _write(target: Path, frame: FileFrame, known: Copied | None) -> int:
     return known.kept + len(data)
 
 
-def _lines(count: int) -> bytes:
-    if not 0 <= count <= _MOST_LINES:
-        raise ValueError(f"{count} lines of validation")
-    return b"\n" * count
-
-
 def _replace(target: Path, data: bytes) -> None:
     # One name is enough, because the folder is locked. The file of a killed rlx is overwritten.
     part = target.with_name(f".{target.name}.part")
     part.write_bytes(data)
     part.replace(target)
-
-
-def _as_json(cursor: Cursor) -> bytes:
-    files = {
-        path: [file.inode, file.bytes, file.kept, file.left, file.sum, file.denied]
-        for path, file in cursor.files.items()
-    }
-    return json.dumps({"as_of": cursor.as_of, "rules": _rules(), "files": files}).encode()
 
 
 @dataclass(frozen=True, slots=True)

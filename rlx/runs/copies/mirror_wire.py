@@ -168,7 +168,9 @@ def parse_frames(answer: bytes, mark: str) -> list[FileFrame] | None:
         start += len(begin)
         following = answer.find(begin, start)
         if following < 0:
-            _check_lines(frames)
+            lines = sum(int(frame.data) for frame in frames if frame.how == "count" and frame.is_whole)
+            if lines > _MOST_LINES:
+                raise ValueError(f"{lines:,} lines of validation")
             return frames if answer[start:] == b"end\n" else None
         frames.append(_frame(answer, start, following))
         if len(frames) > _MOST_FRAMES:
@@ -185,9 +187,3 @@ def _frame(answer: bytes, start: int, end: int) -> FileFrame:
     data = answer[line + 1 : end] if line >= 0 else b""
     how, inode, first, last, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
     return FileFrame(how, inode, int(first), int(last), int(left), before, after, path, data)
-
-
-def _check_lines(frames: Sequence[FileFrame]) -> None:
-    lines = sum(int(frame.data) for frame in frames if frame.how == "count" and frame.is_whole)
-    if lines > _MOST_LINES:
-        raise ValueError(f"{lines:,} lines of validation")

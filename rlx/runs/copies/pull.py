@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -197,7 +198,10 @@ def _counter(total: int, narrate: Callable[[int, int], None]) -> Callable[[int],
 
 def _receive(target: Path, file: RequestedFile, delivery: Delivery, count: Callable[[int], None]) -> Pulled:
     if target.exists() and file.start == file.bytes:
-        return _compare(target, file, delivery.digest())
+        expected = delivery.digest()
+        if _sha256(target) != expected:
+            return Pulled(file.path, PullOutcome.FOREIGN)
+        return Pulled(file.path, PullOutcome.PRESENT, file.bytes, expected)
     part, was_here = _part(target), target.exists()
     target.parent.mkdir(parents=True, exist_ok=True)
     if was_here:
@@ -209,12 +213,6 @@ def _receive(target: Path, file: RequestedFile, delivery: Delivery, count: Calla
         return Pulled(file.path, PullOutcome.FOREIGN if was_here else PullOutcome.DIFFERS)
     part.replace(target)
     return Pulled(file.path, PullOutcome.COPIED, file.bytes, expected)
-
-
-def _compare(target: Path, file: RequestedFile, expected: str) -> Pulled:
-    if _sha256(target) != expected:
-        return Pulled(file.path, PullOutcome.FOREIGN)
-    return Pulled(file.path, PullOutcome.PRESENT, file.bytes, expected)
 
 
 def _append(part: Path, start: int, pieces: Iterator[bytes], count: Callable[[int], None]) -> None:
@@ -350,12 +348,7 @@ def _head(chunks: Iterator[bytes], host: str) -> tuple[str, str, Iterator[bytes]
         begin += chunk
     line, _, rest = begin.partition(b"\n")
     how, _, digest = line.decode(errors="replace").partition(" ")
-    return how, digest, _chain(rest, chunks)
-
-
-def _chain(first: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from chunks
+    return how, digest, chain([rest], chunks)
 
 
 def _unpacked(data: Iterator[bytes], size: int) -> Iterator[bytes]:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,7 +34,7 @@ from rlx.runs.importing.log_source import (
 from rlx.runs.index.run_index import Index
 from rlx.runs.judging.diagnose_runs import NO_EXPECTATIONS, explains_an_end, refuse_no_text, refuse_utf16
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.runs.manifest import Manifest, render_manifest
+from rlx.runs.manifest import render_manifest
 from rlx.runs.run import RunRef, new_launch_id, new_ref
 
 _CHUNK = 1 << 20
@@ -49,7 +50,9 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
     already.
     """
     source = LogSource(place, (path,))
-    _refuse_tracked(index, source)
+    for run_dir in run_dirs(index.path.parent):
+        if read_source(run_dir) == source and _is_same_log(run_dir, source):
+            raise UsageError(f"{source} is adopted already, as {run_dir.name}", f"rlx status {run_dir.name}")
 
     def copy(folder: Path) -> None:
         write_source(folder, source)
@@ -60,12 +63,6 @@ def adopt(index: Index, place: Place, path: str, plan: LaunchPlan) -> RunRef:
             raise RlxError(f"{source}: there is no such file", "name the console log that the run writes")
 
     return register(index, plan, place, copy)
-
-
-def _refuse_tracked(index: Index, source: LogSource) -> None:
-    for run_dir in run_dirs(index.path.parent):
-        if read_source(run_dir) == source and _is_same_log(run_dir, source):
-            raise UsageError(f"{source} is adopted already, as {run_dir.name}", f"rlx status {run_dir.name}")
 
 
 def _is_same_log(run_dir: Path, source: LogSource) -> bool:
@@ -109,7 +106,8 @@ def import_logs(index: Index, logs: Sequence[Path], plan: LaunchPlan) -> Importe
         parts = _copies(paths, folder / ATTEMPTS_DIR, ParsedFiles(index.home))
         _refuse_twice(index, plan.run_name, parts)
         remarks.extend(_arrange(parts))
-        write_source(folder, LogSource(LOCAL, *_columns(parts)))
+        sources = tuple(str(part.path) for part in parts), tuple(part.digest for part in parts)
+        write_source(folder, LogSource(LOCAL, *sources))
         point_latest(folder, len(parts))
 
     return Imported(register(index, plan, LOCAL, copy), tuple(remarks))
@@ -122,23 +120,15 @@ def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[
         digest = copy_log(path, folder)
         evidence, remarks = inspect_copy(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
-        if not (_says_something(evidence) or explains_an_end(folder / LOG_FILE)):
-            raise _says_nothing(path)
+        found = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
+        if not (any(found) or evidence.totals != Totals() or explains_an_end(folder / LOG_FILE)):
+            raise UsageError(
+                f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
+                "it is no log of a run, or one that was cut off before it said anything",
+                "name the console log of the run, or its metrics.jsonl",
+            )
         parts.append(_Part(path, folder, digest, first, remarks))
     return parts
-
-
-def _says_something(evidence: Evidence) -> bool:
-    said = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
-    return any(said) or evidence.totals != Totals()
-
-
-def _says_nothing(path: Path) -> UsageError:
-    return UsageError(
-        f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
-        "it is no log of a run, or one that was cut off before it said anything",
-        "name the console log of the run, or its metrics.jsonl",
-    )
 
 
 def _refuse_twice(index: Index, run_name: str, parts: Sequence[_Part]) -> None:
@@ -166,10 +156,6 @@ def _arrange(parts: list[_Part]) -> list[str]:
     if given != [part.path for part in parts]:
         remarks.insert(0, f"taken in the order of their steps: {', '.join(part.path.name for part in parts)}")
     return remarks
-
-
-def _columns(parts: Sequence[_Part]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    return tuple(str(part.path) for part in parts), tuple(part.digest for part in parts)
 
 
 def plan_without_recipe(name: str, arm: str, seed: int, backend: str) -> LaunchPlan:
@@ -203,7 +189,12 @@ def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path]
     # Nothing of this run is shipped, started or kept secret by rlx.
     site = Site(Place(place.host), container=place.inside, root=str(root))
     plan = replace(plan, site=site, command=(), env={}, secrets=(), files=(), findings=())
-    together = [known for known in adopted_manifests(index.path.parent) if _belongs_to(known, plan)]
+    # Runs of one name and host are shown together, like the arms of a launch.
+    together = [
+        known
+        for known in adopted_manifests(index.path.parent)
+        if (known.plan.name, known.plan.site.host) == (plan.name, plan.site.host)
+    ]
     launch_id = together[0].launch_id if together else new_launch_id(now)
     ref, position = new_ref(plan, launch_id, now), len(together)
     try:
@@ -212,11 +203,6 @@ def register(index: Index, plan: LaunchPlan, place: Place, fill: Callable[[Path]
         raise RlxError(f"{root}: {problem.strerror}", "check that the folder is writable and not full") from None
     index.add(ref, position)
     return ref
-
-
-def _belongs_to(known: Manifest, plan: LaunchPlan) -> bool:
-    """Tell whether they are shown together, like the arms of a launch: they have the same name."""
-    return (known.plan.name, known.plan.site.host) == (plan.name, plan.site.host)
 
 
 def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None]) -> None:
@@ -244,33 +230,21 @@ def copy_log(path: Path, folder: Path) -> str:
         head = text.read(_CHUNK)
         refuse_utf16(path, head)
         with (folder / (METRICS_FILE if _holds_metrics(head) else LOG_FILE)).open("wb") as copy:
-            left = _room(path, text)
-            for chunk in _chunks(head, text):
+            # Logs pack to a tenth.
+            is_packed = isinstance(text, gzip.GzipFile)
+            left = _MOST_PACKED + _MOST_RATIO * path.stat().st_size if is_packed else math.inf
+            for chunk in chain([head], iter(lambda: text.read(_CHUNK), b"")):
                 left -= len(chunk)
                 if left < 0:
-                    raise _too_much(path)
+                    raise RlxError(
+                        f"{path} unpacks to more than {_MOST_RATIO} times its size and 1 GiB, as no log does",
+                        f"if it is one, unpack it yourself, and import that: zcat {path} >whole.log",
+                    )
                 digest.update(chunk)
                 copy.write(chunk)
     if not head:
         raise RlxError(f"{path} is empty", "name the console log of the run")
     return digest.hexdigest()
-
-
-def _room(path: Path, text: BinaryIO) -> float:
-    """Return how many bytes the text may have: of a packed log 50 times its size plus 1 GiB. Logs pack to a tenth."""
-    return _MOST_PACKED + _MOST_RATIO * path.stat().st_size if isinstance(text, gzip.GzipFile) else math.inf
-
-
-def _too_much(path: Path) -> RlxError:
-    return RlxError(
-        f"{path} unpacks to more than {_MOST_RATIO} times its size and 1 GiB, as no log does",
-        f"if it is one, unpack it yourself, and import that: zcat {path} >whole.log",
-    )
-
-
-def _chunks(head: bytes, rest: BinaryIO) -> Iterator[bytes]:
-    yield head
-    yield from iter(lambda: rest.read(_CHUNK), b"")
 
 
 @contextmanager

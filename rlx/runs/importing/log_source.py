@@ -1,4 +1,4 @@
-"""Where the logs of a run come from that rlx did not start, and where its run directory is."""
+"""Find the logs and the run directories of runs that rlx did not start."""
 
 from __future__ import annotations
 

@@ -107,7 +107,9 @@ def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
     """Prefer exact names to prefixes: a prefix may be the whole name of another run."""
     if exact := [ref for ref in refs if name in (ref.run_id, ref.launch_id)]:
         return exact
-    return _newest(found) if (found := called(refs, name)) else _by_prefix(refs, name)
+    if found := called(refs, name):
+        return [ref for ref in found if ref.launch_id == found[0].launch_id]
+    return _by_prefix(refs, name)
 
 
 def called(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
@@ -118,22 +120,15 @@ def called(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
     return next((each for each in found if each), ())
 
 
-def _newest(refs: Sequence[RunRef]) -> Sequence[RunRef]:
-    return [ref for ref in refs if ref.launch_id == refs[0].launch_id]
-
-
 def _by_prefix(refs: Sequence[RunRef], prefix: str) -> Sequence[RunRef]:
     found = [ref for ref in refs if prefix and ref.run_id.startswith(prefix)]
     if len(found) > 1:
-        raise NoSuchRun(f"{prefix!r} is the beginning of {len(found)} runs", f"did you mean: {_listed(found)}")
+        listed = ", ".join(ref.run_id for ref in found[:_MOST_CANDIDATES])
+        more = f" and {len(found) - _MOST_CANDIDATES} more" if len(found) > _MOST_CANDIDATES else ""
+        raise NoSuchRun(f"{prefix!r} is the beginning of {len(found)} runs", f"did you mean: {listed}{more}")
     if not found:
         raise NoSuchRun(f"no run is called {prefix!r}", _nearest(refs, prefix))
     return found
-
-
-def _listed(refs: Sequence[RunRef]) -> str:
-    more = f" and {len(refs) - _MOST_CANDIDATES} more" if len(refs) > _MOST_CANDIDATES else ""
-    return ", ".join(ref.run_id for ref in refs[:_MOST_CANDIDATES]) + more
 
 
 def _nearest(refs: Sequence[RunRef], name: str) -> str:

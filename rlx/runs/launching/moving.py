@@ -60,7 +60,10 @@ def ship(
     for plan in plans:
         check_plan(plan)
         pick_secrets(plan, secrets)
-    moved = [(position, _moved(ref, plan)) for (position, ref), plan in zip(refs, plans, strict=True)]
+    moved = []
+    for (position, ref), plan in zip(refs, plans, strict=True):
+        site = plan.site
+        moved.append((position, replace(ref, place=site.place, root=site.root, container=container_of(site))))
     block = block_name(move.launch_id, move.seed, move.number)
     registered = with_registrations(index.home, plans)
     runs = tuple(
@@ -75,10 +78,6 @@ def ship(
     _send(index, move, runs, pack(runs, secrets))
     index.note_move(replace(move, phase=MovePhase.DONE))
     return tuple(run.ref for run in runs)
-
-
-def _moved(ref: RunRef, plan: LaunchPlan) -> RunRef:
-    return replace(ref, place=plan.site.place, root=plan.site.root, container=container_of(plan.site))
 
 
 def _send(index: Index, move: Move, runs: tuple[Shipped, ...], archive: bytes) -> None:

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
 
 from rlx.errors import RlxError, UsageError
-from rlx.hosts import Completed
 from rlx.hosts.host_errors import HostError, reading_answer
 from rlx.model import to_jsonable
 from rlx.model.attempt_lineage import CheckpointFiles, Lineage, SavedCheckpoint
@@ -67,8 +65,13 @@ def begin_attempt(
     try:
         done = send_archive(site, "retry", f"{ref.launch_id}-{lineage.attempt}", order_digest(order, site), archive)
     except HostError as error:
-        raise _cut_off(ref, error) from None
-    return _answered(ref, done)
+        what = "the attempt may have begun" if error.arrived else "nothing was begun"
+        again = "the same rlx retry again begins nothing twice"
+        raise HostError(f"{error.message}\n{ref.run_id}: {what}", again if error.arrived else error.hint) from None
+    if done.code != 0:
+        complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"
+        raise RlxError(f"{ref.run_id}: nothing was begun: {complaint}", f"rlx status -v {ref.run_id}")
+    return done.out.decode(errors="replace").startswith("started")
 
 
 def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resumption) -> str:
@@ -80,26 +83,12 @@ def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resump
     begin = f"{CHECKPOINTS_DIR}/{chosen.folder}" if chosen else _ANEW
     first = f"{ref.run_id} {plan.device_kind} {device_request(plan)} {lineage.attempt} {begin}"
     marks = [f"mark {resumption.marker} {chosen.step}"] if chosen else []
-    return "\n".join(chain([first], _sums(manifest), (f"aside {name}" for name in resumption.aside), marks, ["end\n"]))
-
-
-def _sums(manifest: Manifest) -> Iterator[str]:
-    for path, digest in manifest.digests.items():
-        if _DIGEST.fullmatch(digest) and path.isprintable() and "\\" not in path:
-            yield f"sum {digest}  {path}"
-
-
-def _answered(ref: RunRef, done: Completed) -> bool:
-    if done.code != 0:
-        complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"
-        raise RlxError(f"{ref.run_id}: nothing was begun: {complaint}", f"rlx status -v {ref.run_id}")
-    return done.out.decode(errors="replace").startswith("started")
-
-
-def _cut_off(ref: RunRef, error: HostError) -> HostError:
-    what = "the attempt may have begun" if error.arrived else "nothing was begun"
-    again = "the same rlx retry again begins nothing twice"
-    return HostError(f"{error.message}\n{ref.run_id}: {what}", again if error.arrived else error.hint)
+    sums = [
+        f"sum {digest}  {path}"
+        for path, digest in manifest.digests.items()
+        if _DIGEST.fullmatch(digest) and path.isprintable() and "\\" not in path
+    ]
+    return "\n".join([first, *sums, *(f"aside {name}" for name in resumption.aside), *marks, "end\n"])
 
 
 def read_checkpoint_files(ref: RunRef) -> CheckpointFiles:

@@ -113,7 +113,9 @@ def check_plan(plan: LaunchPlan) -> None:
     _check_container(plan)
     _check_cluster(plan)
     _check_devices(plan)
-    _check_proxies(plan)
+    for variable in plan.site.proxies:
+        if not _VARIABLE.fullmatch(variable):
+            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
     request_of(plan.site.batch).check(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
@@ -147,12 +149,6 @@ def _check_devices(plan: LaunchPlan) -> None:
             f"{plan.run_name}: the plan needs {plan.devices} devices and lists {', '.join(map(str, listed))}",
             "name each device once, and as many as the run uses",
         )
-
-
-def _check_proxies(plan: LaunchPlan) -> None:
-    for variable in plan.site.proxies:
-        if not _VARIABLE.fullmatch(variable):
-            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
 
 
 def _check_files(plan: LaunchPlan) -> None:

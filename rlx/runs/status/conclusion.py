@@ -117,7 +117,10 @@ def _without_folder(run_id: str, known: CachedState | None, now: float) -> Obser
 
 def _detail(facts: RunFacts, state: RunState) -> str:
     if facts.exit is not None:
-        return _detail_of_end(facts, facts.exit.code)
+        code = facts.exit.code
+        left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
+        cut = facts.job.cut_words(facts.cut) if code and facts.job else ""
+        return "; ".join(part for part in (cut, _signal_name(code), left) if part)
     if facts.job is not None and not facts.is_removed:
         started = facts.started is not None
         return facts.job.detail(state, started=started, stop_asked=facts.stop_asked)
@@ -136,12 +139,6 @@ def _detail(facts: RunFacts, state: RunState) -> str:
     if state in (RunState.STARTING, RunState.RUNNING) and facts.supervisor is Life.DEAD:
         return "its supervisor is gone"
     return ""
-
-
-def _detail_of_end(facts: RunFacts, code: int) -> str:
-    left = f"{facts.members} of its processes still run: rlx stop {facts.run_id}" if facts.members else ""
-    cut = facts.job.cut_words(facts.cut) if code and facts.job else ""
-    return "; ".join(part for part in (cut, _signal_name(code), left) if part)
 
 
 def _signal_name(code: int) -> str:

@@ -77,7 +77,11 @@ def estimate_waits(
     known = start_and_end_times(held, free, waiting)
     hurried = [replace(wish, seconds=_or_none(wish.seconds)) for wish in waiting]
     earliest = start_and_end_times({device: _or_none(seconds) for device, seconds in held.items()}, free, hurried)
-    return {wish.run_id: _estimates(wish.run_id, known, earliest) for wish in waiting}
+    estimates = {}
+    for wish in waiting:
+        (start, end), (first_start, first_end) = known[wish.run_id], earliest[wish.run_id]
+        estimates[wish.run_id] = WaitEstimate(_estimate(start, first_start), _estimate(end, first_end))
+    return estimates
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +90,6 @@ class WaitEstimate:
 
     start: TimeEstimate
     end: TimeEstimate
-
-
-def _estimates(run_id: str, known: Times, earliest: Times) -> WaitEstimate:
-    (start, end), (first_start, first_end) = known[run_id], earliest[run_id]
-    return WaitEstimate(_estimate(start, first_start), _estimate(end, first_end))
 
 
 def _estimate(seconds: float, at_least: float) -> TimeEstimate:

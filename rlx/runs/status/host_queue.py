@@ -241,9 +241,9 @@ def parse_leases(text: str) -> Leases:
         tuple(sorted(held, key=lambda lease: (lease.kind, lease.device))),
         tuple(sorted(waiting, key=lambda ticket: ticket.number)),
         tuple(
-            process
+            ForeignProcess(_device(words[1])[1], _device(words[1])[0], int(words[2]))
             for words in lines
-            if words[0] == "foreign" and (process := _foreign(words)) and (process.kind, process.device) not in taken
+            if words[0] == "foreign" and _device(words[1]) not in taken
         ),
         tuple(sorted(device for device, state in devices.items() if state == "free" and device not in taken)),
         min(epoch_of(words[1]) for words in lines if words[0] == "now"),
@@ -282,8 +282,3 @@ def _owner(words: list[str]) -> tuple[str, str, str | None, float]:
     user, since, container, *path = words
     run_id = PurePosixPath(" ".join(path)).name
     return run_id, user, None if container == "-" else container, epoch_of(since)
-
-
-def _foreign(words: list[str]) -> ForeignProcess:
-    kind, device = _device(words[1])
-    return ForeignProcess(device, kind, int(words[2]))
