@@ -89,8 +89,7 @@ def _identity(copy: RunFiles) -> list[Any]:
 
 
 def _files(copy: RunFiles) -> list[str]:
-    """List the files in the order in which they were written, without attempts before the last that started from
-    step 0."""
+    """List the files in the order of writing, from the last attempt on that started from step 0."""
     attempts = RunPaths(copy.run_dir).attempts
     lineages = [read_lineage(folder, number) for number, folder in enumerate(attempts, start=1)]
     anew = [place for place, lineage in enumerate(lineages) if lineage and lineage.step == 0]

@@ -257,8 +257,7 @@ def order_digest(order: str, site: Site) -> str:
 
 
 def shared_container(site: Site) -> tuple[str, str]:
-    """Return the id of the container that shares the folder of the runs, and that folder as it sees it; empty
-    without."""
+    """Return the id of the container that shares the folder of the runs, and its path of that folder; empty without."""
     container = container_of(site)
     return (container, _inner_runs(site)) if container else ("", "")
 
@@ -398,8 +397,7 @@ class Shipped:
 
 
 def block_name(launch_id: str, seed: int, moves: int) -> str:
-    """Name a block; the name changes with each move, so that a block may return to a host that it was withdrawn
-    from."""
+    """Name a block. The name changes with each move, so that a block may return to an earlier host."""
     return f"{launch_id}-s{seed}-{moves}"
 
 

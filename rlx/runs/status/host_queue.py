@@ -222,8 +222,7 @@ class Leases:
 
 
 def query_leases(place: Place, folder: str) -> Leases:
-    """Query the leases of a host in one round trip. `folder` is the site's `leases`. Raises HostError if it is
-    silent."""
+    """Query the leases of a host in one round trip. `folder` is the site's `leases`. Raises HostError."""
     text = supervisor.call(place, "leases", folder, timeout_s=DEADLINE_S)
     with reading_answer(place.host, "who has its devices"):
         return parse_leases(text)
