@@ -109,7 +109,7 @@ class PruneAnswer:
     def why_not(self, run_id: str) -> str:
         """Return why a run was not deleted completely; empty if it was."""
         if run_id in self.left:
-            return f"{self.left[run_id] >> 20} MiB of it could not be deleted, and lie in the trash beside the runs"
+            return f"{self.left[run_id] >> 20} MiB of it could not be deleted, and are in the trash beside the runs"
         return "" if run_id in self.freed else self.refused.get(run_id, "nothing was heard of it: type the same again")
 
 

@@ -20,7 +20,7 @@ _SESSION = f"""
 import json, os
 from dataclasses import replace
 from rlx.hosts import local_site, locate
-from rlx.runs import look_at_leases
+from rlx.runs import query_leases
 from rlx.runs import stop
 from rlx.model import LOCAL
 from tests.runs.toys import FOREVER, ended, log_of, see, start, toy_plan, until
@@ -38,7 +38,7 @@ found = {{
     "made": (ref.run_dir / "made" / "file").read_text(),
     "env": (ref.run_dir / "env").exists(),
     "members": see(ref).members >= 2,
-    "held": [lease.run_id == ref.run_id for lease in look_at_leases(LOCAL, site.leases).held],
+    "held": [lease.run_id == ref.run_id for lease in query_leases(LOCAL, site.leases).held],
     "left": stop(ref, 1).left,
     "state": ended(ref).state,
 }}

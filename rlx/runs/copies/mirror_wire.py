@@ -123,7 +123,7 @@ def frames_of(place: Place, asked: MirrorRequest, done: Completed) -> list[FileF
         frames = parse_frames(_unpacked(done.out), asked.mark) if done.code == 0 else None
     if frames is None:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"
-        raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "ask again; rlx doctor looks at the host")
+        raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "try again; rlx doctor checks the host")
     return frames
 
 

@@ -269,7 +269,7 @@ def _parse_list(ref: RunRef, text: str, parts: Sequence[str]) -> Iterator[Listed
     for kind, size, path in lines:
         # These names become paths on this machine.
         if path.split("/")[0] not in parts or ".." in PurePosixPath(path).parts:
-            raise RlxError(f"{ref.host}: the run has a file {path!r}, which lies outside of it")
+            raise RlxError(f"{ref.host}: the run has a file {path!r}, which is outside of it")
         if kind == "denied" or path not in denied:
             yield Listed(path, int(size), kind == "denied")
 

@@ -176,7 +176,7 @@ def _can_be_written(content: str) -> bool:
 def _check_path(text: str) -> None:
     path = PurePosixPath(text)
     if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in text:
-        raise UsageError(f"the plan's file {text!r} lies outside the run directory")
+        raise UsageError(f"the plan's file {text!r} is outside the run directory")
     if path.parts[0] in _OWN_NAMES:
         raise UsageError(f"the plan's file {text!r} would replace a file of rlx")
 
