@@ -112,7 +112,7 @@ def _taken_in(run_id: str, source: LogSource) -> UsageError:
             f"rlx status -v {run_id} says where they came from",
         )
     return UsageError(
-        "adopted, not started by rlx: it knows the log and none of the processes, and stops nothing",
+        "tracked, not started by rlx: its processes are not known, so nothing was stopped",
         f"end it on {source.place.host} as it was started there; rlx status {run_id} then shows its end",
     )
 

@@ -139,7 +139,7 @@ class _Pieces:
                 return b""
             self._buffer += chunk
             if len(self._buffer) > _LONGEST_HEADER and b"\n" not in self._buffer[:_LONGEST_HEADER]:
-                raise ValueError("a frame begins with a line without end")
+                raise ValueError("a frame has an endless first line")
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
 
@@ -226,7 +226,7 @@ class LogQuery:
             reason = probe.err.decode(errors="replace").strip().removeprefix("grep: ")
             raise UsageError(
                 f"--grep {self.pattern!r} is not a regular expression of grep -E: {reason}",
-                "put a backslash before ( ) [ ] { } + ? * | . that are meant literally, or say -F",
+                "escape with a backslash any ( ) [ ] { } + ? * | . that are meant literally, or say -F",
             )
 
 

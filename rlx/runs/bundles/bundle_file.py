@@ -149,7 +149,7 @@ def _opened(archive: Path) -> Iterator[tuple[BinaryIO, int]]:
         with raw:
             yield raw, archive.stat().st_size
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, OverflowError) as problem:
-        raise RlxError(f"{archive} is no bundle, or a damaged one: {problem}", _HINT) from None
+        raise RlxError(f"{archive} is not a bundle, or is damaged: {problem}", _HINT) from None
     except OSError as problem:
         raise RlxError(
             f"{archive} cannot be unpacked: {problem.strerror}", "is the disk full? TMPDIR names another"
@@ -165,7 +165,7 @@ def _members(archive: Path, tar: tarfile.TarFile, belongs: Callable[[str], bool]
         if member.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or member.sparse is not None:
             raise RlxError(f"{archive}: {member.name[:200]!r} is no regular file", _HINT)
         if top != _TOP or not belongs(name):
-            raise RlxError(f"{archive}: {member.name[:200]!r} is no file of a bundle", _HINT)
+            raise RlxError(f"{archive}: {member.name[:200]!r} does not belong in a bundle", _HINT)
         if count > _MOST_FILES:
             raise RlxError(f"{archive} holds more than {_MOST_FILES:,} files", _HINT)
         yield member

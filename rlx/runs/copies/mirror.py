@@ -233,5 +233,5 @@ def take(
             return {run_id: mirror_store.add(home / run_id, own, now) for run_id, own in of_run.items()}
         except OSError as problem:
             raise RlxError(
-                f"{problem.filename or home}: {problem.strerror}", "is the disk full? what the host has is still there"
+                f"{problem.filename or home}: {problem.strerror}", "is the disk full? nothing was deleted on the host"
             ) from None

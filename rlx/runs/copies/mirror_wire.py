@@ -183,7 +183,7 @@ def _frame(answer: bytes, start: int, end: int) -> FileFrame:
     line = answer.find(b"\n", start, min(end, start + _LONGEST_HEADER))
     header = answer[start : end if line < 0 else line]
     if len(header) > _LONGEST_HEADER:
-        raise ValueError("a frame begins with a line without end")
+        raise ValueError("a frame has an endless first line")
     data = answer[line + 1 : end] if line >= 0 else b""
     how, inode, first, last, left, before, after, path = header.decode(errors="surrogateescape").split(" ", 7)
     return FileFrame(how, inode, int(first), int(last), int(left), before, after, path, data)

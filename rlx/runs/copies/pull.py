@@ -300,7 +300,7 @@ class Delivery:
             if not chunk:
                 raise ConnectionLost(
                     f"{self._host}: the connection broke while files were copied",
-                    "what has come is kept; the same command again goes on from there",
+                    "the copied part is kept; the same command again continues from there",
                 )
             piece, self._rest = chunk[:size], chunk[size:]
             size -= len(piece)
@@ -378,7 +378,7 @@ def _keep(ref: RunRef, pieces: Iterator[bytes], expected: tuple[int, str], targe
                 Path(file.name).unlink(missing_ok=True)
                 raise
     except OSError as problem:
-        raise RlxError(f"{target}: {problem.strerror}", "is the disk full? what the host has is still there") from None
+        raise RlxError(f"{target}: {problem.strerror}", "is the disk full? nothing was deleted on the host") from None
 
 
 def _write(pieces: Iterator[bytes], file: Any) -> tuple[int, str]:

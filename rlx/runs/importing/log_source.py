@@ -58,7 +58,7 @@ def read_source(run_dir: Path) -> LogSource:
         return from_jsonable(LogSource, json.loads((run_dir / SOURCE_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError, UsageError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
-        raise RlxError(f"{run_dir / SOURCE_FILE}: {reason}", "take the log in again, under another name") from None
+        raise RlxError(f"{run_dir / SOURCE_FILE}: {reason}", "import the log again, under another name") from None
 
 
 def write_source(run_dir: Path, source: LogSource) -> None:

@@ -52,7 +52,7 @@ def checked_note(text: str) -> str:
     """Return the note on one line. Raises UsageError if it is too long, or no text."""
     note = " ".join(text.split())
     if len(note) > LONGEST_NOTE:
-        raise UsageError(f"a note of {len(note)} characters", f"at most {LONGEST_NOTE}; what is longer is for a file")
+        raise UsageError(f"a note of {len(note)} characters", f"at most {LONGEST_NOTE}; put longer text into a file")
     try:
         note.encode()
     except UnicodeEncodeError:

@@ -87,7 +87,7 @@ def _registered(home: Path, asked: Registration) -> Registration:
         _write_once(path, replace(asked, registered=utc_text(time.time()), by="{user}@{machine}".format(**submitter())))
     known = _read(path)
     if known.digest != asked.digest:
-        raise RlxError(f"{path} is about another experiment than its name says", f"move it away: {_LOST}")
+        raise RlxError(f"{path} describes another experiment than its name says", f"move it away: {_LOST}")
     return known
 
 
@@ -101,7 +101,7 @@ def _write_once(path: Path, registration: Registration) -> None:
             os.link(scratch, path)
         scratch.unlink()
     except OSError as error:
-        raise RlxError(f"{path}: {error.strerror}", "rlx notes there what was asked before the first step") from None
+        raise RlxError(f"{path}: {error.strerror}", "rlx records there what is registered before a launch") from None
 
 
 def _read(path: Path) -> Registration:

@@ -80,7 +80,7 @@ def some_runs(index: Index) -> tuple[RunRef, ...]:
     """Return the runs that names may refer to, as in `named_runs`. Raises NoSuchRun if there is none."""
     refs = named_runs(index)
     if not refs and index.tombstones():
-        raise NoSuchRun("every run was removed", "rlx status -a shows them; rlx rm --undo ID takes one back")
+        raise NoSuchRun("every run was removed", "rlx status -a shows them; rlx rm --undo ID restores one")
     if not refs:
         raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")
     return refs

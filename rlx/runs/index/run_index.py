@@ -241,7 +241,8 @@ class Index:
     def _refusal(self, error: sqlite3.DatabaseError) -> RlxError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         if code == sqlite3.SQLITE_BUSY:
-            return RlxError(f"{self.path}: {error}, for {_BUSY_TIMEOUT_S:.0f} s", f"fuser -v {self.path} shows by whom")
+            hint = f"fuser -v {self.path} shows which process uses it"
+            return RlxError(f"{self.path}: {error}, for {_BUSY_TIMEOUT_S:.0f} s", hint)
         if code in _OF_THE_SYSTEM:
             return RlxError(f"{self.path}: {error}", "check that the folder is writable and not full")
         return RlxError(f"{self.path} cannot be used: {error}", _REINDEX)

@@ -264,7 +264,7 @@ def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError,
     if error.arrived:
         return HostError(
             f"{error.message}\nthe launch to {part.site.host} may have started",
-            f"{again}; rlx status --host {part.site.host} shows what is there",
+            f"{again}; rlx status --host {part.site.host} lists its runs",
         )
     if not pending.is_new:
         return HostError(f"{error.message}\nan earlier attempt of this launch may have started", again)

@@ -94,4 +94,4 @@ def _send(index: Index, move: Move, runs: tuple[Shipped, ...], archive: bytes) -
         if not started:
             index.note_move(withdrawn)
         complaint = completed.err.decode(errors="replace").strip().splitlines() or [f"exit {completed.code}"]
-        raise RlxError(f"{host}: it did not take the runs of seed {move.seed}: {complaint[0]}")
+        raise RlxError(f"{host}: it did not accept the runs of seed {move.seed}: {complaint[0]}")

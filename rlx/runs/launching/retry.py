@@ -79,7 +79,7 @@ def _order(ref: RunRef, manifest: Manifest, lineage: Lineage, resumption: Resump
     plan, chosen = manifest.plan, resumption.checkpoint
     names = [*resumption.aside, *([chosen.folder] if chosen else []), *([resumption.marker] if chosen else [])]
     if not is_run_id(ref) or not all(map(_FOLDER.fullmatch, names)):
-        raise UsageError(f"{ref.run_id}: its name or that of a checkpoint is none of rlx's")
+        raise UsageError(f"{ref.run_id}: its name or that of a checkpoint was not made by rlx")
     begin = f"{CHECKPOINTS_DIR}/{chosen.folder}" if chosen else _ANEW
     first = f"{ref.run_id} {plan.device_kind} {device_request(plan)} {lineage.attempt} {begin}"
     marks = [f"mark {resumption.marker} {chosen.step}"] if chosen else []

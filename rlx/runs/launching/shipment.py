@@ -115,7 +115,7 @@ def check_plan(plan: LaunchPlan) -> None:
     _check_devices(plan)
     for variable in plan.site.proxies:
         if not _VARIABLE.fullmatch(variable):
-            raise UsageError(f"the plan's proxy {variable!r} is no name for an environment variable")
+            raise UsageError(f"the plan's proxy {variable!r} is not a valid name of an environment variable")
     request_of(plan.site.batch).check(plan)
     if not _ROOT.fullmatch(plan.site.root):
         raise UsageError(f"the root {plan.site.root!r} is no absolute path", "begin it with / or ~/, on one line")
@@ -160,7 +160,7 @@ def _check_files(plan: LaunchPlan) -> None:
         if file.mode & ~0o777:
             raise UsageError(f"the plan's file {file.path!r} has the mode {file.mode:o}", "use 0600 or 0700")
         if not _can_be_written(file.content):
-            raise UsageError(f"the plan's file {file.path!r} contains characters that no file can hold", _PLAN_AGAIN)
+            raise UsageError(f"the plan's file {file.path!r} contains characters that cannot be written", _PLAN_AGAIN)
     if LAUNCH_FILE not in paths:
         raise UsageError(f"{plan.run_name}: the plan has no {LAUNCH_FILE}")
 
@@ -185,7 +185,7 @@ def pick_secrets(plan: LaunchPlan, values: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets that the plan names. Raises UsageError for one that is missing or cannot be a variable."""
     for name in plan.secret_names:
         if not _VARIABLE.fullmatch(name):
-            raise UsageError(f"the secret {name!r} is no name for an environment variable")
+            raise UsageError(f"the secret {name!r} is not a valid name of an environment variable")
         if not values.get(name):
             raise UsageError(
                 f"the secret {name} has no value", f"export {name}, or name a file that has it with --secret-file"
@@ -434,4 +434,4 @@ def _key(path: Path) -> bytes:
             scratch.unlink()
         return path.read_bytes()
     except OSError as error:
-        raise RlxError(f"{path}: {error.strerror}", "rlx keeps a key there from which runs get their tokens") from None
+        raise RlxError(f"{path}: {error.strerror}", "rlx keeps a key for the tokens of runs there") from None

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from rlx.runs.status.snapshots import HostBackoff
 
 _LONGEST_S = 1e10
-_WITHOUT_MANIFEST = "its manifest.json is missing, damaged or of another version of rlx, so its expectations are not known"
+_WITHOUT_MANIFEST = (
+    "its manifest.json is missing, damaged or of another version of rlx, so its expectations are not known"
+)
 
 
 def judged_snapshots(index: Index, refs: Sequence[RunRef], backoff: HostBackoff | None = None) -> list[Snapshot]:
