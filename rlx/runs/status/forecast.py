@@ -31,6 +31,14 @@ class TimeEstimate:
     why: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class WaitEstimate:
+    """When a waiting run starts, and when it ends."""
+
+    start: TimeEstimate
+    end: TimeEstimate
+
+
 class Paces:
     """How long runs of an arm take, by other runs of the same launch; those on the same host count first."""
 
@@ -75,21 +83,13 @@ def estimate_waits(
     """Estimate when each of these waiting runs starts and ends. An infinite time is not known, and may be zero."""
     free = tuple(free)
     known = start_and_end_times(held, free, waiting)
-    hurried = [replace(wish, seconds=_or_none(wish.seconds)) for wish in waiting]
+    hurried = [replace(request, seconds=_or_none(request.seconds)) for request in waiting]
     earliest = start_and_end_times({device: _or_none(seconds) for device, seconds in held.items()}, free, hurried)
     estimates = {}
-    for wish in waiting:
-        (start, end), (first_start, first_end) = known[wish.run_id], earliest[wish.run_id]
-        estimates[wish.run_id] = WaitEstimate(_estimate(start, first_start), _estimate(end, first_end))
+    for request in waiting:
+        (start, end), (first_start, first_end) = known[request.run_id], earliest[request.run_id]
+        estimates[request.run_id] = WaitEstimate(_estimate(start, first_start), _estimate(end, first_end))
     return estimates
-
-
-@dataclass(frozen=True, slots=True)
-class WaitEstimate:
-    """When a waiting run starts, and when it ends."""
-
-    start: TimeEstimate
-    end: TimeEstimate
 
 
 def _estimate(seconds: float, at_least: float) -> TimeEstimate:
@@ -99,6 +99,9 @@ def _estimate(seconds: float, at_least: float) -> TimeEstimate:
 def _or_none(seconds: float) -> float:
     """Replace an unknown time by none."""
     return seconds if math.isfinite(seconds) else 0.0
+
+
+# ---- the rule by which the holders of a host start runs --------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,9 @@ class DeviceRequest:
     could: frozenset[int] | None = None
     seconds: float = math.inf
 
+    def accepts(self, device: int) -> bool:
+        return self.could is None or device in self.could
+
     def competes(self, other: DeviceRequest) -> bool:
         """Tell whether both could take the same device."""
         return self.could is None or other.could is None or bool(self.could & other.could)
@@ -125,17 +131,13 @@ def runs_to_start(free: Iterable[int], waiting: Sequence[DeviceRequest]) -> dict
     however long it runs. On the host, `rlx/payload/supervise/40-queue.sh` decides it.
     """
     left, started = sorted(free), {}
-    for position, wish in enumerate(waiting):
+    for position, request in enumerate(waiting):
         ahead = [other for other in waiting[:position] if other.run_id not in started]
-        able = [device for device in left if _could(wish, device) and not any(_could(other, device) for other in ahead)]
-        if wish.could is not None and len(able) >= wish.count:
-            started[wish.run_id] = tuple(able[: wish.count])
-            left = [device for device in left if device not in started[wish.run_id]]
+        able = [device for device in left if request.accepts(device) and not any(one.accepts(device) for one in ahead)]
+        if request.could is not None and len(able) >= request.count:
+            started[request.run_id] = tuple(able[: request.count])
+            left = [device for device in left if device not in started[request.run_id]]
     return started
-
-
-def _could(wish: DeviceRequest, device: int) -> bool:
-    return wish.could is None or device in wish.could
 
 
 def start_and_end_times(held: Mapping[int, float], free: Iterable[int], waiting: Sequence[DeviceRequest]) -> Times:
@@ -149,16 +151,19 @@ def start_and_end_times(held: Mapping[int, float], free: Iterable[int], waiting:
     now = 0.0
     while True:
         for run_id, devices in runs_to_start(now_free, queue).items():
-            wish = next(wish for wish in queue if wish.run_id == run_id)
-            queue.remove(wish)
+            request = next(request for request in queue if request.run_id == run_id)
+            queue.remove(request)
             now_free -= set(devices)
-            found[run_id] = (now, now + wish.seconds)
-            if wish.seconds < math.inf:
-                heapq.heappush(releases, (now + wish.seconds, next(order), devices))
+            found[run_id] = (now, now + request.seconds)
+            if request.seconds < math.inf:
+                heapq.heappush(releases, (now + request.seconds, next(order), devices))
         if not releases:
-            return found | {wish.run_id: (math.inf, math.inf) for wish in queue}
+            return found | {request.run_id: (math.inf, math.inf) for request in queue}
         now, _, devices = heapq.heappop(releases)
         now_free |= set(devices)
+
+
+# ---- the runs of one launch ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,26 +190,27 @@ class Sweep:
 
 
 def sweeps(rows: Sequence[Snapshot]) -> list[Sweep]:
-    """Group adjacent rows by launch."""
-    return [_sweep(list(group)) for _, group in groupby(rows, key=lambda row: row.ref.launch_id)]
-
-
-def _sweep(rows: Sequence[Snapshot]) -> Sweep:
-    return Sweep(
-        launch_id=rows[0].ref.launch_id,
-        name=rows[0].ref.name,
-        hosts=tuple(dict.fromkeys(row.ref.host for row in rows)),
-        arms=tuple(dict.fromkeys(row.ref.arm for row in rows)),
-        seeds=tuple(dict.fromkeys(row.ref.seed for row in rows)),
-        ended=sum(row.state.is_terminal for row in rows),
-        waiting=tuple(_waiting(rows)),
-        end=estimate_end(rows),
-    )
-
-
-def _waiting(rows: Sequence[Snapshot]) -> Iterator[Waiting]:
-    for host, here in _by_host(row for row in rows if _waits(row)):
-        yield Waiting(host, tuple(row.ref.run_id for row in here), here[0].observation.detail or "next in line")
+    """Summarise each launch of these rows, which are sorted by launch."""
+    found = []
+    for launch_id, group in groupby(rows, key=lambda row: row.ref.launch_id):
+        runs = list(group)
+        waiting = [
+            Waiting(host, tuple(row.ref.run_id for row in queued), queued[0].observation.detail or "next in line")
+            for host, queued in _by_host(row for row in runs if _waits(row))
+        ]
+        found.append(
+            Sweep(
+                launch_id=launch_id,
+                name=runs[0].ref.name,
+                hosts=tuple(dict.fromkeys(row.ref.host for row in runs)),
+                arms=tuple(dict.fromkeys(row.ref.arm for row in runs)),
+                seeds=tuple(dict.fromkeys(row.ref.seed for row in runs)),
+                ended=sum(row.state.is_terminal for row in runs),
+                waiting=tuple(waiting),
+                end=estimate_end(runs),
+            )
+        )
+    return found
 
 
 def _by_host(rows: Iterable[Snapshot]) -> list[tuple[str, list[Snapshot]]]:
@@ -225,7 +231,7 @@ def estimate_end(rows: Sequence[Snapshot]) -> TimeEstimate | None:
     if not left:
         return None
     paces = Paces(rows)
-    ends = [end for _, here in _by_host(left) for end in _ends(here, paces)]
+    ends = [end for _, runs in _by_host(left) for end in _ends(runs, paces)]
     seconds = max(math.inf if end.seconds is None else end.seconds for end in ends)
     why = dict.fromkeys(reason for end in ends for reason in end.why)
     return TimeEstimate(seconds if math.isfinite(seconds) else None, max(end.at_least for end in ends), tuple(why))
@@ -233,46 +239,42 @@ def estimate_end(rows: Sequence[Snapshot]) -> TimeEstimate | None:
 
 def _ends(rows: Sequence[Snapshot], paces: Paces) -> Iterator[TimeEstimate]:
     """Estimate when each of these runs of one host ends, if the launch has only its own devices there."""
-    at_work = [row for row in rows if not _waits(row)]
+    running = [row for row in rows if not _waits(row)]
     waiting = [row for row in rows if _waits(row)]
     numbers = count(-1, -1)
     held: dict[int, float] = {}
-    for row in at_work:
+    for row in running:
         left = seconds_left(row, paces)
         held |= dict.fromkeys(row.device_list or [next(numbers) for _ in range(row.devices)], left)
-        yield TimeEstimate(left) if math.isfinite(left) else TimeEstimate(None, why=(_unknown_end(row),))
-    if waiting and waiting[0].observation.queued_behind > len(at_work):
-        yield TimeEstimate(None, why=(_others(waiting[0]),))
-    else:
-        yield from _ends_of_waiting(waiting, held, paces)
-
-
-def _ends_of_waiting(waiting: Sequence[Snapshot], held: dict[int, float], paces: Paces) -> Iterator[TimeEstimate]:
-    wishes = [
+        yield TimeEstimate(left) if math.isfinite(left) else TimeEstimate(None, why=(_why_unknown(row),))
+    if waiting and waiting[0].observation.queued_behind > len(running):
+        yield TimeEstimate(None, why=(_why_not_started(waiting[0]),))
+        return
+    requests = [
         DeviceRequest(row.ref.run_id, row.devices, frozenset(row.device_list or held), paces.seconds(row.ref))
         for row in waiting
     ]
-    foretold = estimate_waits(held, (), wishes)
+    estimates = estimate_waits(held, (), requests)
     for row in waiting:
-        end = foretold[row.ref.run_id].end
+        end = estimates[row.ref.run_id].end
         if end.seconds is None and math.isinf(paces.seconds(row.ref)):
-            end = TimeEstimate(None, end.at_least, (_unknown_arm(row),))
+            end = TimeEstimate(None, end.at_least, (f"no pace of {row.ref.arm} is known yet",))
         elif end.seconds is None and not end.at_least:
-            end = TimeEstimate(None, why=(_others(row),))
+            end = TimeEstimate(None, why=(_why_not_started(row),))
         yield end
 
 
-def _unknown_end(row: Snapshot) -> str:
+def _why_unknown(row: Snapshot) -> str:
     if row.state is RunState.UNREACHABLE:
         return f"{row.ref.host} does not answer"
-    return f"{row.ref.short_name} stands still" if row.state is RunState.STALLED else _unknown_arm(row)
+    return (
+        f"{row.ref.short_name} stands still"
+        if row.state is RunState.STALLED
+        else f"no pace of {row.ref.arm} is known yet"
+    )
 
 
-def _unknown_arm(row: Snapshot) -> str:
-    return f"no pace of {row.ref.arm} is known yet"
-
-
-def _others(row: Snapshot) -> str:
+def _why_not_started(row: Snapshot) -> str:
     if not row.observation.queued_behind:
         return f"nothing of it has started on {row.ref.host} yet"
     return f"runs outside this launch are ahead on {row.ref.host}"

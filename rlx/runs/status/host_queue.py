@@ -135,8 +135,8 @@ def _waiters(
     rows: Mapping[str, Snapshot],
     paces: Paces,
 ) -> list[Waiter]:
-    wishes = [_wish(ticket, rows, paces) for ticket in tickets]
-    foretold = estimate_waits(seconds, free, wishes)
+    requests = [_request(ticket, rows, paces) for ticket in tickets]
+    estimates = estimate_waits(seconds, free, requests)
     return [
         Waiter(
             ticket.run_id,
@@ -146,22 +146,22 @@ def _waiters(
             ticket.user,
             ticket.container,
             ticket.since,
-            _behind(wish, wishes[:position], held),
-            foretold[wish.run_id].start,
+            _behind(request, requests[:position], held),
+            estimates[request.run_id].start,
         )
-        for position, (ticket, wish) in enumerate(zip(tickets, wishes, strict=True))
+        for position, (ticket, request) in enumerate(zip(tickets, requests, strict=True))
     ]
 
 
-def _wish(ticket: Ticket, rows: Mapping[str, Snapshot], paces: Paces) -> DeviceRequest:
+def _request(ticket: Ticket, rows: Mapping[str, Snapshot], paces: Paces) -> DeviceRequest:
     row = rows.get(ticket.run_id)
     could = None if ticket.could is None else frozenset(ticket.could)
     return DeviceRequest(ticket.run_id, ticket.count or 1, could, paces.seconds(row.ref) if row else math.inf)
 
 
-def _behind(wish: DeviceRequest, ahead: Sequence[DeviceRequest], held: Sequence[Holder]) -> tuple[str, ...]:
-    having = [holder.run_id for holder in held if wish.could is None or wish.could & {*holder.devices}]
-    return (*having, *(other.run_id for other in ahead if wish.competes(other)))
+def _behind(request: DeviceRequest, ahead: Sequence[DeviceRequest], held: Sequence[Holder]) -> tuple[str, ...]:
+    having = [holder.run_id for holder in held if request.could is None or request.could & {*holder.devices}]
+    return (*having, *(other.run_id for other in ahead if request.competes(other)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +234,10 @@ def parse_leases(text: str) -> Leases:
     devices = {_device(words[1]): words[2] for words in lines if words[0] == "device"}
     held = [_lease(words, devices) for words in _current(lines, devices)]
     taken = {(lease.kind, lease.device) for lease in held}
-    wishes = {(words[2], words[1]): [int(word) for word in words[3:] if word] for words in lines if words[0] == "wish"}
-    waiting = [_ticket(words, wishes) for words in lines if words[0] == "ticket"]
+    requests = {
+        (words[2], words[1]): [int(word) for word in words[3:] if word] for words in lines if words[0] == "wish"
+    }
+    waiting = [_ticket(words, requests) for words in lines if words[0] == "ticket"]
     return Leases(
         tuple(sorted(held, key=lambda lease: (lease.kind, lease.device))),
         tuple(sorted(waiting, key=lambda ticket: ticket.number)),
@@ -270,10 +272,10 @@ def _lease(words: list[str], devices: dict[tuple[str, int], str]) -> Lease:
     return Lease(device, kind, *_owner(words[3:]), outlives_holder=not locked)
 
 
-def _ticket(words: list[str], wishes: Mapping[tuple[str, str], Sequence[int]]) -> Ticket:
+def _ticket(words: list[str], requests: Mapping[tuple[str, str], Sequence[int]]) -> Ticket:
     ticket = Ticket(int(words[1]), words[2], *_owner(words[3:]))
-    wish = wishes.get((words[2], words[1]))
-    return replace(ticket, count=wish[0], could=tuple(wish[1:])) if wish else ticket
+    request = requests.get((words[2], words[1]))
+    return replace(ticket, count=request[0], could=tuple(request[1:])) if request else ticket
 
 
 def _owner(words: list[str]) -> tuple[str, str, str | None, float]:
