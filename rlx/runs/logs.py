@@ -75,7 +75,7 @@ class _Follower:
         here = self._cursor
         # Where to begin applies once: after a lost connection everything else is read.
         query = replace(self._query, lines=None) if here.attempt else self._query
-        return log_command("follow", self._ref, query, here.attempt, here.inode, number(here.at), number(here.taken))
+        return _log_command("follow", self._ref, query, here.attempt, here.inode, number(here.at), number(here.taken))
 
     def _records(self, pieces: _Pieces) -> Iterator[bytes]:
         while words := pieces.line().split():
@@ -232,11 +232,11 @@ class LogQuery:
 
 def read_log(ref: RunRef, query: LogQuery) -> Iterator[bytes]:
     """Yield the lines that exist now, without line ends. Raises HostError."""
-    with transport_for(ref.place).stream(log_command("read", ref, query, number(query.since_seconds))) as chunks:
+    with transport_for(ref.place).stream(_log_command("read", ref, query, number(query.since_seconds))) as chunks:
         yield from split_lines(chunks)
 
 
-def log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
+def _log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
     """Return a call of logs.sh, which travels as an argument because a stream has no standard input."""
     asked = (query.kind, query.pattern or "", number(query.lines))
     return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *asked, *more)

@@ -36,7 +36,7 @@ class QueryResult(Generic[T]):
 
 def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float = DEADLINE_S) -> QueryResult[T]:
     """Query every place of these runs at once, once per root, and wait no longer than the deadline."""
-    roots = by_root(refs)
+    roots = _by_root(refs)
     came: Queue[tuple[Place, T | BaseException]] = Queue()
     for (place, root), ids in roots.items():
         Thread(target=_query, args=(came, question, place, root, ids), daemon=True, name=place.host).start()
@@ -81,7 +81,7 @@ def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:
         came.put(problem)
 
 
-def by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
+def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
     """Group the run ids by place and root."""
     roots: dict[tuple[Place, str], list[str]] = {}
     for ref in refs:

@@ -57,7 +57,7 @@ class BundledRun:
     removed: Tombstone | None = None
 
 
-def note_runs(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
+def _note_runs(home: Path, runs: Sequence[BundledRun], rules: int) -> None:
     """Note in a home that these runs belong to a bundle, and the version of the rules by which they are judged.
 
     Raises OSError.
@@ -110,7 +110,7 @@ def open_bundle(folder: Path, runs: Sequence[BundledRun], rules: int) -> Index:
 
     Raises OSError.
     """
-    note_runs(folder, runs, rules)
+    _note_runs(folder, runs, rules)
     for run_dir in (folder / RUNS).glob("*"):
         latest = RunPaths(run_dir).latest.name
         (run_dir / LATEST_LINK).symlink_to(f"{ATTEMPTS_DIR}/{latest}")

@@ -121,10 +121,10 @@ def pull(
     HostError if the connection breaks: the same call continues from there.
     """
     try:
-        results = _pull_once(ref, folder, list_files(ref, checkpoints), narrate)
+        results = _pull_once(ref, folder, _list_files(ref, checkpoints), narrate)
         wrong = {result.path for result in results if result.outcome is PullOutcome.DIFFERS}
         if wrong:
-            again = [file for file in list_files(ref, checkpoints) if file.path in wrong]
+            again = [file for file in _list_files(ref, checkpoints) if file.path in wrong]
             results = [result for result in results if result.path not in wrong]
             results += _pull_once(ref, folder, again, narrate)
     except OSError as error:
@@ -246,7 +246,7 @@ class RequestedFile:
     start: int
 
 
-def list_files(ref: RunRef, checkpoints: bool) -> list[Listed]:
+def _list_files(ref: RunRef, checkpoints: bool) -> list[Listed]:
     """List the files that a pull copies. Raises RlxError if the run directory is gone."""
     parts = [MANIFEST_FILE, ATTEMPTS_DIR, *([CHECKPOINTS_DIR] if checkpoints else [])]
     done = transport_for(ref.place).run(_shell(_LIST, ref, parts), timeout_s=_LIST_TIMEOUT_S)

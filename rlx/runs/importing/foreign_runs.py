@@ -117,8 +117,8 @@ def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[
     parts: list[_Part] = []
     for number, path in enumerate(paths, start=1):
         folder = attempts / f"given-{number}"
-        digest = copy_log(path, folder)
-        evidence, remarks = inspect_copy(path, folder, parsed)
+        digest = _copy_log(path, folder)
+        evidence, remarks = _inspect_copy(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
         found = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
         if not (any(found) or evidence.totals != Totals() or explains_an_end(folder / LOG_FILE)):
@@ -216,7 +216,7 @@ def _build(runs: Path, run_id: str, manifest: str, fill: Callable[[Path], None])
         folder.replace(runs / run_id)
 
 
-def copy_log(path: Path, folder: Path) -> str:
+def _copy_log(path: Path, folder: Path) -> str:
     """Copy the text of a log into `folder` as an attempt has it, in constant memory; return the SHA-256 of the text.
 
     A file of `{"step": …, "data": …}` lines becomes `metrics.jsonl`, everything else the console log. Raises RlxError
@@ -280,7 +280,7 @@ def _holds_metrics(head: bytes) -> bool:
     return isinstance(first, dict) and {"step", "data"} <= first.keys()
 
 
-def inspect_copy(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
+def _inspect_copy(path: Path, folder: Path, parsed: ParsedFiles) -> tuple[Evidence, list[str]]:
     """Read the copy in `folder`, with remarks for the user. Raises RlxError if `path` is no text."""
     evidence = read_evidence([folder], parsed)
     shows_nothing = not evidence.metrics and evidence.progress is None and not evidence.noise

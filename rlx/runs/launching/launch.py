@@ -152,7 +152,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     # By the plans without times: the same plans are the same launch, whenever they are launched again.
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
-    shares = shares_of(index, pending, registered, is_sweep=bool(asked))
+    shares = _shares_of(index, pending, registered, is_sweep=bool(asked))
     index.keep_manifests([row for part in chain.from_iterable(shares) for row in sent_manifests(part.runs)])
     answers = _deliver_all(index, pending, shares, lambda part: pack(part.runs, secrets, tokens))
     heads = tuple(ref for ref in pending.runs if not ref.node)
@@ -214,7 +214,7 @@ def _take_back(index: Index, pending: PendingLaunch, failed: Part) -> None:
 def _check(plans: Sequence[LaunchPlan], secrets: Mapping[str, str]) -> None:
     if not plans:
         raise UsageError("there is nothing to launch", "name at least one arm")
-    if any(plan.workers and sites_of(plan) != sites_of(plans[0]) for plan in (*plans, plans[0])):
+    if any(plan.workers and _sites_of(plan) != _sites_of(plans[0]) for plan in (*plans, plans[0])):
         raise UsageError("the plans name several hosts or roots", "launch each host's plans by themselves")
     for plan in plans:
         for node in plan.nodes:
@@ -303,7 +303,7 @@ Share: TypeAlias = tuple[Part, ...]
 """The parts for the hosts of the same runs, in the order of sending: the heads last."""
 
 
-def sites_of(plan: LaunchPlan) -> list[Site]:
+def _sites_of(plan: LaunchPlan) -> list[Site]:
     """Return the sites of its nodes."""
     return [node.site for node in plan.nodes]
 
@@ -318,7 +318,7 @@ def _plan_nodes(pending: PendingLaunch, plans: Sequence[LaunchPlan]) -> list[Seq
         slots = {(run[0].arm, run[0].seed): run for run in runs}
         runs = [slots[plan.arm, plan.seed] for plan in plans]
     for plan, run in zip(plans, runs, strict=True):
-        for site, ref in zip(sites_of(plan), run, strict=True):
+        for site, ref in zip(_sites_of(plan), run, strict=True):
             if (ref.place, ref.root) != (site.place, site.root):
                 raise RlxError(f"{ref.run_id} was launched to {ref.host}:{ref.root} before, and may run there", _STOP)
     return runs
@@ -331,7 +331,7 @@ def _by_head(refs: Sequence[RunRef]) -> list[Sequence[RunRef]]:
     return list(runs.values())
 
 
-def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan], *, is_sweep: bool) -> list[Share]:
+def _shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan], *, is_sweep: bool) -> list[Share]:
     """Return a share for each set of hosts, in the order of the plans."""
     positions = {run[0].head_id: position for position, run in enumerate(_by_head(pending.runs))}
     moves = index.moves(pending.launch_id) if is_sweep else ()
@@ -342,7 +342,7 @@ def shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan],
         nodes = [
             Shipped(node, ref, positions[ref.head_id], block, came) for node, ref in zip(plan.nodes, run, strict=True)
         ]
-        mine = next((share for share in shares if sites_of(share[0].plan) == sites_of(plan)), None)
+        mine = next((share for share in shares if _sites_of(share[0].plan) == _sites_of(plan)), None)
         if mine is None:
             shares.append(mine := [])
         mine += nodes

@@ -95,10 +95,10 @@ def read_checkpoint_files(ref: RunRef) -> CheckpointFiles:
     """List the files of checkpoints. Raises RlxError if the host does not answer, or the run directory is gone."""
     text = supervisor.call(ref.place, "checkpoints", ref.remote_dir, timeout_s=_TIMEOUT_S)
     with reading_answer(ref.host, "rlx retry"):
-        return parse_checkpoint_files(text)
+        return _parse_checkpoint_files(text)
 
 
-def parse_checkpoint_files(text: str) -> CheckpointFiles:
+def _parse_checkpoint_files(text: str) -> CheckpointFiles:
     """Parse the list. Raises ValueError for an invalid size. A name with a line end is no file of a checkpoint."""
     lines = [found.groups() for line in text.splitlines() if (found := _LINE.fullmatch(line))]
     return CheckpointFiles(

@@ -337,9 +337,9 @@ def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     if plan.site.image is not None:
         own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
-        own.append(PlannedFile(CONTAINER_FILE, container_file(plan.site, ref)))
+        own.append(PlannedFile(CONTAINER_FILE, _container_file(plan.site, ref)))
     if plan.cluster is not None:
-        own.append(PlannedFile(CLUSTER_FILE, cluster_file(plan.cluster, ref)))
+        own.append(PlannedFile(CLUSTER_FILE, _cluster_file(plan.cluster, ref)))
     if variables:
         own += [PlannedFile(ENV_FILE, env_file(variables)), PlannedFile(MASK_FILE, _mask_program())]
     return [*own, *plan.files]
@@ -349,7 +349,7 @@ def _mask_program() -> str:
     return (payload_folder() / MASK_FILE).read_text(encoding="utf-8")
 
 
-def container_file(site: Site, ref: RunRef) -> str:
+def _container_file(site: Site, ref: RunRef) -> str:
     """Write for readers of the run directory where its processes are: the container, and the path inside it."""
     return f"{site.container_id}\n{_inner_runs(site)}/{ref.run_id}\n"
 
@@ -401,7 +401,7 @@ def block_name(launch_id: str, seed: int, moves: int) -> str:
     return f"{launch_id}-s{seed}-{moves}"
 
 
-def cluster_file(cluster: Cluster, ref: RunRef) -> str:
+def _cluster_file(cluster: Cluster, ref: RunRef) -> str:
     """Write `NODE NODES ADDRESS:PORT FOLDER` for supervise.sh. Port and folder follow from the run's id.
 
     In a job the head writes its address there, which is not known before. The folder below /tmp has the same name on
