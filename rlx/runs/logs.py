@@ -30,13 +30,41 @@ LONGEST = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
-    """How many bytes have arrived: `taken` of the block that begins at byte `at` of the log of this attempt."""
+class LogQuery:
+    """Which lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
 
-    attempt: str = ""
-    inode: str = ""
-    at: int = 0
-    taken: int = 0
+    The pattern is an extended regular expression, or literal text if it is `fixed`.
+    """
+
+    lines: int | None = None
+    pattern: str | None = None
+    since_seconds: int | None = None
+    fixed: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Return the name of the kind in logs.sh."""
+        if self.pattern is None:
+            return "all"
+        return "fixed" if self.fixed else "regex"
+
+    def check(self) -> None:
+        """Raise UsageError for a pattern that grep cannot read."""
+        if self.pattern is None or self.fixed:
+            return
+        probe = transport_for(LOCAL).run(Cmd("grep", "-aE", "-e", self.pattern), stdin=b"", timeout_s=10)
+        if probe.code > 1:
+            reason = probe.err.decode(errors="replace").strip().removeprefix("grep: ")
+            raise UsageError(
+                f"--grep {self.pattern!r} is not a regular expression of grep -E: {reason}",
+                "escape with a backslash any ( ) [ ] { } + ? * | . that are meant literally, or say -F",
+            )
+
+
+def read_log(ref: RunRef, query: LogQuery) -> Iterator[bytes]:
+    """Yield the lines that exist now, without line ends. Raises HostError."""
+    with transport_for(ref.place).stream(_log_command("read", ref, query, number(query.since_seconds))) as chunks:
+        yield from split_lines(chunks)
 
 
 def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> Iterator[bytes]:
@@ -47,6 +75,34 @@ def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> I
     follower = _Follower(ref, query, notice)
     while not follower.is_over:
         yield from follower.connection()
+
+
+def _log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
+    """Return a call of logs.sh, which travels as an argument because a stream has no standard input."""
+    asked = (query.kind, query.pattern or "", number(query.lines))
+    return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *asked, *more)
+
+
+def number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+@cache
+def _script() -> str:
+    return supervisor.layout() + (payload_folder() / "logs.sh").read_text(encoding="utf-8")
+
+
+# ---- following a log -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """How many bytes have arrived: `taken` of the block that begins at byte `at` of the log of this attempt."""
+
+    attempt: str = ""
+    inode: str = ""
+    at: int = 0
+    taken: int = 0
 
 
 class _Follower:
@@ -150,6 +206,9 @@ class _Pieces:
         return piece[:most]
 
 
+# ---- lines out of a stream -------------------------------------------------------------------------------------------
+
+
 class Lines:
     """Join pieces to lines, in bounded memory. A line longer than LONGEST is cut, with a note at its end."""
 
@@ -196,56 +255,3 @@ def split_lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in chunks:
         yield from lines.feed(chunk)
     yield from lines.rest()
-
-
-@dataclass(frozen=True, slots=True)
-class LogQuery:
-    """Which lines to read: the last `lines` of those that contain `pattern`, at most `since_seconds` old.
-
-    The pattern is an extended regular expression, or literal text if it is `fixed`.
-    """
-
-    lines: int | None = None
-    pattern: str | None = None
-    since_seconds: int | None = None
-    fixed: bool = False
-
-    @property
-    def kind(self) -> str:
-        """Return the name of the kind in logs.sh."""
-        if self.pattern is None:
-            return "all"
-        return "fixed" if self.fixed else "regex"
-
-    def check(self) -> None:
-        """Raise UsageError for a pattern that grep cannot read."""
-        if self.pattern is None or self.fixed:
-            return
-        probe = transport_for(LOCAL).run(Cmd("grep", "-aE", "-e", self.pattern), stdin=b"", timeout_s=10)
-        if probe.code > 1:
-            reason = probe.err.decode(errors="replace").strip().removeprefix("grep: ")
-            raise UsageError(
-                f"--grep {self.pattern!r} is not a regular expression of grep -E: {reason}",
-                "escape with a backslash any ( ) [ ] { } + ? * | . that are meant literally, or say -F",
-            )
-
-
-def read_log(ref: RunRef, query: LogQuery) -> Iterator[bytes]:
-    """Yield the lines that exist now, without line ends. Raises HostError."""
-    with transport_for(ref.place).stream(_log_command("read", ref, query, number(query.since_seconds))) as chunks:
-        yield from split_lines(chunks)
-
-
-def _log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
-    """Return a call of logs.sh, which travels as an argument because a stream has no standard input."""
-    asked = (query.kind, query.pattern or "", number(query.lines))
-    return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *asked, *more)
-
-
-def number(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
-@cache
-def _script() -> str:
-    return supervisor.layout() + (payload_folder() / "logs.sh").read_text(encoding="utf-8")

@@ -33,56 +33,8 @@ _MOST_NAME_BYTES_A_CALL = 30_000
 _DIGEST_BYTES = 65
 # A file of 18 digits would hold an exabyte.
 _LISTED = re.compile(r"^(file|denied) ([0-9]{1,18}) ([^\0\n]+)$", re.MULTILINE)
-SHA256 = """
-sha256() {
-    if sha256sum </dev/null >/dev/null 2>&1; then sha256sum; else shasum -a 256; fi
-}
-"""
-_ENTER = r"""
-run=$1
-shift
-case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
-cd "$run" || exit
-"""
-# Files that cannot be read are listed; state files matter only in the run directory. Not every stat knows -c.
-_LIST = f"""{_ENTER}
-for each; do [ -e "$each" ] && set -- "$@" "$each"; shift; done
-[ $# -gt 0 ] || exit 0
-if stat -c %s . >/dev/null 2>&1; then
-    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
-else
-    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec sh -c '
-        for each; do [ ! -r "$each" ] || printf "file %d %s\\n" "$(wc -c <"$each")" "$each"; done' sh {{}} + 2>/dev/null
-fi
-find "$@" -path '*/{STATE_DIR}/*' -prune -o -exec sh -c '
-    for each; do [ -r "$each" ] || printf "denied 0 %s\\n" "$each"; done' sh {{}} + 2>/dev/null
-exit 0
-"""
-# $from $to $path for each file. A file that became shorter is filled up with zeros, so that what follows keeps its
-# place; the digest shows it.
-_DELIVER = f"""{_ENTER}{SHA256}
-while [ $# -gt 0 ]; do
-    [ "$1" -eq "$2" ] || {{ tail -c "+$(($1 + 1))" "$3"; cat /dev/zero; }} 2>/dev/null | head -c "$(($2 - $1))"
-    head -c "$2" "$3" 2>/dev/null | sha256 | cut -c 1-64
-    shift 3
-done
-"""
 _MOST_HEAD_BYTES = 100
 _PIECE_BYTES = 1 << 20
-# One line, `<gzip|plain> <sha256>`, then the first $3 bytes of the file, which may grow. Nothing if it does not exist.
-_SEND = (
-    SHA256
-    + r"""
-run=$1
-case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
-cd "$run" || exit
-[ -f "$2" ] && [ -r "$2" ] || exit 0
-how=plain
-command -v gzip >/dev/null && how=gzip
-echo "$how $(head -c "$3" "$2" | sha256 | cut -c 1-64)"
-if [ "$how" = gzip ]; then head -c "$3" "$2" | gzip -1; else head -c "$3" "$2"; fi
-"""
-)
 
 
 class PullOutcome(StrEnum):
@@ -228,6 +180,47 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+# ---- the files of a run on its host ----------------------------------------------------------------------------------
+
+SHA256 = """
+sha256() {
+    if sha256sum </dev/null >/dev/null 2>&1; then sha256sum; else shasum -a 256; fi
+}
+"""
+
+_ENTER = r"""
+run=$1
+shift
+case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
+cd "$run" || exit
+"""
+
+# Files that cannot be read are listed; state files matter only in the run directory. Not every stat knows -c.
+_LIST = f"""{_ENTER}
+for each; do [ -e "$each" ] && set -- "$@" "$each"; shift; done
+[ $# -gt 0 ] || exit 0
+if stat -c %s . >/dev/null 2>&1; then
+    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec stat -c 'file %s %n' {{}} + 2>/dev/null
+else
+    find "$@" -path '*/{STATE_DIR}/*' -prune -o -type f -exec sh -c '
+        for each; do [ ! -r "$each" ] || printf "file %d %s\\n" "$(wc -c <"$each")" "$each"; done' sh {{}} + 2>/dev/null
+fi
+find "$@" -path '*/{STATE_DIR}/*' -prune -o -exec sh -c '
+    for each; do [ -r "$each" ] || printf "denied 0 %s\\n" "$each"; done' sh {{}} + 2>/dev/null
+exit 0
+"""
+
+# $from $to $path for each file. A file that became shorter is filled up with zeros, so that what follows keeps its
+# place; the digest shows it.
+_DELIVER = f"""{_ENTER}{SHA256}
+while [ $# -gt 0 ]; do
+    [ "$1" -eq "$2" ] || {{ tail -c "+$(($1 + 1))" "$3"; cat /dev/zero; }} 2>/dev/null | head -c "$(($2 - $1))"
+    head -c "$2" "$3" 2>/dev/null | sha256 | cut -c 1-64
+    shift 3
+done
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Listed:
     """A file of the run directory; `denied` may also be a folder."""
@@ -317,6 +310,24 @@ def deliver(ref: RunRef, files: Sequence[RequestedFile]) -> Iterator[Delivery]:
     arguments = [text for file in files for text in (str(file.start), str(file.bytes), file.path)]
     with transport_for(ref.place).stream(_shell(_DELIVER, ref, arguments)) as chunks:
         yield Delivery(chunks, ref.host)
+
+
+# ---- one file --------------------------------------------------------------------------------------------------------
+
+# One line, `<gzip|plain> <sha256>`, then the first $3 bytes of the file, which may grow. Nothing if it does not exist.
+_SEND = (
+    SHA256
+    + r"""
+run=$1
+case $run in '~/'*) run=${HOME:?}${run#'~'} ;; esac
+cd "$run" || exit
+[ -f "$2" ] && [ -r "$2" ] || exit 0
+how=plain
+command -v gzip >/dev/null && how=gzip
+echo "$how $(head -c "$3" "$2" | sha256 | cut -c 1-64)"
+if [ "$how" = gzip ]; then head -c "$3" "$2" | gzip -1; else head -c "$3" "$2"; fi
+"""
+)
 
 
 def fetch(ref: RunRef, path: str, size: int, target: Path) -> bool:

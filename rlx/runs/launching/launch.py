@@ -57,66 +57,6 @@ _BY_PREFLIGHT = "plan it with rlx.plan, or rlx plan RECIPE --json and rlx launch
 _STOP = "rlx status shows it; rlx stop ends it for good"
 _TIMEOUT_S = 120.0
 _TIMEOUT_EACH_RUN_S = 30.0
-# The lock on fd 5 makes launches to one root take turns, so any existing `.incoming-` of this node is left over from
-# an earlier one. Waiting for the lock ends with the connection. The rest runs in its own session, which a lost
-# connection does not interrupt: tar rejects an incomplete archive; a complete one is started.
-_TAKE_TURN = r"""
-umask 077
-for tool in flock setsid tar gzip mktemp; do
-    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
-done
-unpack=$1 root=$2
-case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
-mkdir -p "$root/runs" || exit
-exec 5<"$root/runs"
-flock -w 100 -E 99 5
-case $? in
-    0) ;;
-    99) echo "another launch to $root is under way" >&2; exit 1 ;;
-    *)
-        echo "$root cannot be locked: its file system ($(stat -f -c %T "$root")) knows no flock: choose another" >&2
-        exit 1
-        ;;
-esac
-shift 2
-setsid sh -c "$unpack" rlx-launch "$root" "$@"
-# Not last: in place of this shell, setsid would not wait.
-exit
-"""
-_UNPACK = (
-    f"supervise={SUPERVISE_FILE}"
-    + r"""
-root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7 verb=$8
-# Only this node's: another one that shares the folder may not share the lock.
-read -r node </proc/sys/kernel/hostname
-for old in "$root/runs/.incoming-$node@"*; do [ ! -e "$old" ] || rm -rf "$old"; done
-incoming=$(mktemp -d "$root/runs/.incoming-$node@$launch-XXXXXX") || exit
-trap 'rm -rf "$incoming"' EXIT
-# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
-trap 'exit 143' HUP INT PIPE TERM
-# The owner of the folder of the runs can replace a run. Our own uid is that of what we just made there: a file server
-# may map us to another one.
-set -- $(stat -Lc %u "$root/runs" "$incoming")
-case "$# $1" in
-    "2 $2" | "2 0") ;;
-    *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
-esac
-tar -xzmf - -C "$incoming" || exit
-# Root of a container that shares the folder can change everything in it while it is read. What this user executes is
-# copied elsewhere first, and must be what was sent.
-own=$incoming
-if [ -n "$container" ]; then
-    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
-    own=$(mktemp -d) || exit
-    trap 'rm -rf "$incoming" "$own"' EXIT
-    for part in "$supervise" order; do cat "$incoming/$part" >"$own/$part" || exit; done
-    seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
-    [ "${seen%% *}" = "$digest" ] || { echo "the shipment below $root/runs was changed by another user" >&2; exit 1; }
-fi
-sh "$own/$supervise" "$verb" "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
-exit
-"""
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +224,9 @@ def _refusal(site: Site, completed: Completed, answers: Sequence[str]) -> RlxErr
     return RlxError(f"{site.host}: the launch to {site.root} failed: {complaint}", hint)
 
 
+# ---- what each host gets ---------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """The part of a launch for one host: the same node of every run, or all nodes of those that are jobs."""
@@ -355,6 +298,71 @@ def _parts(nodes: Sequence[Shipped]) -> Share:
         return (Part(tuple(sorted(nodes, key=lambda one: (one.position, one.ref.node == 0)))),)
     numbers = sorted({node.ref.node for node in nodes})
     return tuple(Part(tuple(one for one in nodes if one.ref.node == number)) for number in (*numbers[1:], 0))
+
+
+# ---- one command on a host -------------------------------------------------------------------------------------------
+
+# The lock on fd 5 makes launches to one root take turns, so any existing `.incoming-` of this node is left over from
+# an earlier one. Waiting for the lock ends with the connection. The rest runs in its own session, which a lost
+# connection does not interrupt: tar rejects an incomplete archive; a complete one is started.
+_TAKE_TURN = r"""
+umask 077
+for tool in flock setsid tar gzip mktemp; do
+    command -v "$tool" >/dev/null || { echo "this host has no $tool" >&2; exit 1; }
+done
+unpack=$1 root=$2
+case $root in "~" | "~/"*) root=${HOME:?}${root#"~"} ;; esac
+mkdir -p "$root/runs" || exit
+exec 5<"$root/runs"
+flock -w 100 -E 99 5
+case $? in
+    0) ;;
+    99) echo "another launch to $root is under way" >&2; exit 1 ;;
+    *)
+        echo "$root cannot be locked: its file system ($(stat -f -c %T "$root")) knows no flock: choose another" >&2
+        exit 1
+        ;;
+esac
+shift 2
+setsid sh -c "$unpack" rlx-launch "$root" "$@"
+# Not last: in place of this shell, setsid would not wait.
+exit
+"""
+
+_UNPACK = (
+    f"supervise={SUPERVISE_FILE}"
+    + r"""
+root=$1 leases=$2 socket=$3 launch=$4 digest=$5 container=$6 inner=$7 verb=$8
+# Only this node's: another one that shares the folder may not share the lock.
+read -r node </proc/sys/kernel/hostname
+for old in "$root/runs/.incoming-$node@"*; do [ ! -e "$old" ] || rm -rf "$old"; done
+incoming=$(mktemp -d "$root/runs/.incoming-$node@$launch-XXXXXX") || exit
+trap 'rm -rf "$incoming"' EXIT
+# PIPE: a shell complains of the children that it sees killed, to a reader who is gone.
+trap 'exit 143' HUP INT PIPE TERM
+# The owner of the folder of the runs can replace a run. Our own uid is that of what we just made there: a file server
+# may map us to another one.
+set -- $(stat -Lc %u "$root/runs" "$incoming")
+case "$# $1" in
+    "2 $2" | "2 0") ;;
+    *) echo "$root/runs belongs to another user (uid $1); choose a root of your own" >&2; exit 1 ;;
+esac
+tar -xzmf - -C "$incoming" || exit
+# Root of a container that shares the folder can change everything in it while it is read. What this user executes is
+# copied elsewhere first, and must be what was sent.
+own=$incoming
+if [ -n "$container" ]; then
+    command -v sha256sum >/dev/null || { echo "this host has no sha256sum" >&2; exit 1; }
+    own=$(mktemp -d) || exit
+    trap 'rm -rf "$incoming" "$own"' EXIT
+    for part in "$supervise" order; do cat "$incoming/$part" >"$own/$part" || exit; done
+    seen=$(cat "$own/$supervise" "$own/order" | sha256sum)
+    [ "${seen%% *}" = "$digest" ] || { echo "the shipment below $root/runs was changed by another user" >&2; exit 1; }
+fi
+sh "$own/$supervise" "$verb" "$own" "$incoming" "$root" "$leases" "$socket" "$container" "$inner"
+exit
+"""
+)
 
 
 def send_part(part: Part, launch_id: str, archive: bytes) -> Completed:

@@ -103,6 +103,28 @@ _FIRST_PORT, _PORTS = 20000, 10000
 _KEY = "cluster.key"
 
 
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """One node of a run on its way to a host. `position`: of the run in its launch.
+
+    `block`: the name of its block on that host, empty for a run of no sweep. `moved`: its earlier moves.
+    """
+
+    plan: LaunchPlan
+    ref: RunRef
+    position: int
+    block: str = ""
+    moved: tuple[Move, ...] = ()
+
+
+def block_name(launch_id: str, seed: int, moves: int) -> str:
+    """Name a block. The name changes with each move, so that a block may return to an earlier host."""
+    return f"{launch_id}-s{seed}-{moves}"
+
+
+# ---- what can be packed ----------------------------------------------------------------------------------------------
+
+
 def check_plan(plan: LaunchPlan) -> None:
     """Raise UsageError for a plan that cannot become a run directory; a plan may come from a file."""
     for label, name in (("name", plan.name), ("arm", plan.arm), ("device kind", plan.device_kind)):
@@ -380,25 +402,6 @@ def _add_link(archive: tarfile.TarFile, path: str, target: str) -> None:
     entry.type = tarfile.SYMTYPE
     entry.linkname = target
     archive.addfile(entry)
-
-
-@dataclass(frozen=True, slots=True)
-class Shipped:
-    """One node of a run on its way to a host. `position`: of the run in its launch.
-
-    `block`: the name of its block on that host, empty for a run of no sweep. `moved`: its earlier moves.
-    """
-
-    plan: LaunchPlan
-    ref: RunRef
-    position: int
-    block: str = ""
-    moved: tuple[Move, ...] = ()
-
-
-def block_name(launch_id: str, seed: int, moves: int) -> str:
-    """Name a block. The name changes with each move, so that a block may return to an earlier host."""
-    return f"{launch_id}-s{seed}-{moves}"
 
 
 def _cluster_file(cluster: Cluster, ref: RunRef) -> str:

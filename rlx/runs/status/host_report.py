@@ -131,6 +131,9 @@ class RunFacts:
         return self.is_alive or Life.UNKNOWN in (self.supervisor, self.leader)
 
 
+# ---- parsing a report ------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class _File:
     size: int
@@ -306,6 +309,9 @@ def _parse_exit(text: str) -> Exit | None:
         return None
 
 
+# ---- the state of a run ----------------------------------------------------------------------------------------------
+
+
 def derive_state(facts: RunFacts) -> RunState:
     """Derive the state of a run from the facts of its host; nothing else decides it.
 
@@ -384,6 +390,8 @@ def container_detail(facts: RunFacts) -> str:
         return ""
     return _ENDS.get(facts.container, "")
 
+
+# ---- querying hosts --------------------------------------------------------------------------------------------------
 
 Reports = QueryResult[dict[str, RunFacts]]
 """The facts by run id, one answer per root."""
