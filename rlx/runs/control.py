@@ -56,14 +56,14 @@ def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: flo
     for ref in refs:
         places.setdefault(ref.place, []).append(ref)
     with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
-        done = list(pool.map(lambda there: _stop_there(there, seen, grace_s), places.values()))
-    found = {run_id: result for there in done for run_id, result in there.items()}
+        results = list(pool.map(lambda runs: _stop_place(runs, seen, grace_s), places.values()))
+    found = {run_id: result for of_place in results for run_id, result in of_place.items()}
     stopped = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], Stopped)}
     failures = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], RlxError)}
     return StopResult(stopped, failures)
 
 
-def _stop_there(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> dict[str, Stopped | RlxError]:
+def _stop_place(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> dict[str, Stopped | RlxError]:
     """Stop the runs of one place. If it stops answering, the others are not tried: each would wait for it again."""
     gone: list[HostError] = []
 
@@ -95,12 +95,12 @@ def stop(ref: RunRef, grace_s: float) -> Stopped:
     if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
         raise _taken_in(ref.run_id, source)
     grace = math.ceil(grace_s)
-    asked = ("stop", ref.remote_dir, str(grace), ref.container or "none")
-    text = supervisor.call(ref.place, *asked, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
+    arguments = ("stop", ref.remote_dir, str(grace), ref.container or "none")
+    text = supervisor.call(ref.place, *arguments, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
     with reading_answer(ref.host, "rlx stop"):
-        said = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
-        job = " ".join(said.pop("job", ()))
-        pids = {word: tuple(map(int, numbers)) for word, numbers in said.items()}
+        values = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
+        job = " ".join(values.pop("job", ()))
+        pids = {word: tuple(map(int, numbers)) for word, numbers in values.items()}
         zombies, strays = pids.get("zombies", ()), pids.get("strays", ())
         return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job)
 

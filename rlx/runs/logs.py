@@ -79,8 +79,8 @@ def follow_log(ref: RunRef, query: LogQuery, notice: Callable[[str], None]) -> I
 
 def _log_command(verb: str, ref: RunRef, query: LogQuery, *more: str) -> Cmd:
     """Return a call of logs.sh, which travels as an argument because a stream has no standard input."""
-    asked = (query.kind, query.pattern or "", number(query.lines))
-    return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *asked, *more)
+    options = (query.kind, query.pattern or "", number(query.lines))
+    return Cmd("sh", "-c", _script(), "rlx-logs", verb, ref.remote_dir, *options, *more)
 
 
 def number(value: int | None) -> str:
@@ -116,8 +116,8 @@ class _Follower:
     def connection(self) -> Iterator[bytes]:
         """Yield the lines of one connection; wait before returning from one that broke."""
         try:
-            asked = transport_for(self._ref.place).stream(self._command())
-            with asked as chunks, reading_answer(self._ref.host, "logs.sh"):
+            stream = transport_for(self._ref.place).stream(self._command())
+            with stream as chunks, reading_answer(self._ref.host, "logs.sh"):
                 yield from self._records(_Pieces(chunks))
             reason = "the connection ended"
         except _PASSING as error:
@@ -128,10 +128,10 @@ class _Follower:
             self._wait(reason)
 
     def _command(self) -> Cmd:
-        here = self._cursor
+        at = self._cursor
         # Where to begin applies once: after a lost connection everything else is read.
-        query = replace(self._query, lines=None) if here.attempt else self._query
-        return _log_command("follow", self._ref, query, here.attempt, here.inode, number(here.at), number(here.taken))
+        query = replace(self._query, lines=None) if at.attempt else self._query
+        return _log_command("follow", self._ref, query, at.attempt, at.inode, number(at.at), number(at.taken))
 
     def _records(self, pieces: _Pieces) -> Iterator[bytes]:
         while words := pieces.line().split():

@@ -66,11 +66,11 @@ def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> T
 
 def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> Mapping[str, Tombstone]:
     """Add tombstones for the parts of these runs on other nodes."""
-    own = {
+    of_workers = {
         ref.run_id: replace(tombstones[ref.head_id], run_id=ref.run_id, node=ref.node, host=ref.host, manifest="")
         for ref in workers
     }
-    return {**tombstones, **own}
+    return {**tombstones, **of_workers}
 
 
 @dataclass(slots=True)
@@ -155,13 +155,13 @@ def _call(verb: str, refs: Sequence[RunRef], words: Mapping[str, Sequence[str]],
         (done,) = run_parts(transport_for(place), [part], deadline_s)
         return place.host, supervisor.answer(place, verb, done)
 
-    asked, answer = query_places(refs, question, deadline_s), PruneAnswer()
-    for host, text in asked.answers:
+    result, answer = query_places(refs, question, deadline_s), PruneAnswer()
+    for host, text in result.answers:
         with reading_answer(host, "rlx prune"):
             _read(host, text.splitlines(), answer)
     for ref in refs:
-        if ref.place in asked.failures:
-            answer.refused[ref.run_id] = asked.failures[ref.place].message
+        if ref.place in result.failures:
+            answer.refused[ref.run_id] = result.failures[ref.place].message
     return answer
 
 

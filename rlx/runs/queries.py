@@ -37,10 +37,10 @@ class QueryResult(Generic[T]):
 def query_places(refs: Iterable[RunRef], question: Query[T], deadline_s: float = DEADLINE_S) -> QueryResult[T]:
     """Query every place of these runs at once, once per root, and wait no longer than the deadline."""
     roots = _by_root(refs)
-    came: Queue[tuple[Place, T | BaseException]] = Queue()
+    results: Queue[tuple[Place, T | BaseException]] = Queue()
     for (place, root), ids in roots.items():
-        Thread(target=_query, args=(came, question, place, root, ids), daemon=True, name=place.host).start()
-    return _collect(came, [place for place, _ in roots], deadline_s)
+        Thread(target=_query, args=(results, question, place, root, ids), daemon=True, name=place.host).start()
+    return _collect(results, [place for place, _ in roots], deadline_s)
 
 
 def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) -> T:
@@ -48,10 +48,10 @@ def in_time(host: str, work: Callable[[], T], deadline_s: float = DEADLINE_S) ->
 
     For queries of several commands: each of them may be slow for a reason, all together may not.
     """
-    came: Queue[T | BaseException] = Queue()
-    Thread(target=_work, args=(came, work), daemon=True, name=host).start()
+    results: Queue[T | BaseException] = Queue()
+    Thread(target=_work, args=(results, work), daemon=True, name=host).start()
     try:
-        found = came.get(timeout=deadline_s)
+        found = results.get(timeout=deadline_s)
     except Empty:
         raise _no_answer(host, deadline_s) from None
     if isinstance(found, BaseException):
@@ -65,20 +65,20 @@ def in_parallel(items: Sequence[Item], work: Callable[[Item], T]) -> list[T | Rl
     Daemon threads: a caller that stops waiting need not wait for the rest, even at exit.
     """
     queues: list[Queue[T | BaseException]] = [Queue() for _ in items]
-    for item, came in zip(items, queues, strict=True):
-        Thread(target=_work, args=(came, partial(work, item)), daemon=True).start()
-    found = [came.get() for came in queues]
+    for item, results in zip(items, queues, strict=True):
+        Thread(target=_work, args=(results, partial(work, item)), daemon=True).start()
+    found = [results.get() for results in queues]
     for one in found:
         if isinstance(one, BaseException) and not isinstance(one, RlxError):
             raise one
     return [one for one in found if isinstance(one, RlxError) or not isinstance(one, BaseException)]
 
 
-def _work(came: Queue[T | BaseException], work: Callable[[], T]) -> None:
+def _work(results: Queue[T | BaseException], work: Callable[[], T]) -> None:
     try:
-        came.put(work())
+        results.put(work())
     except BaseException as problem:  # noqa: BLE001 - goes on in the thread that asked
-        came.put(problem)
+        results.put(problem)
 
 
 def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
@@ -90,21 +90,23 @@ def _by_root(refs: Iterable[RunRef]) -> dict[tuple[Place, str], list[str]]:
 
 
 def _query(
-    came: Queue[tuple[Place, T | BaseException]], question: Query[T], place: Place, root: str, ids: Sequence[str]
+    results: Queue[tuple[Place, T | BaseException]], question: Query[T], place: Place, root: str, ids: Sequence[str]
 ) -> None:
     try:
-        came.put((place, question(place, root, ids)))
+        results.put((place, question(place, root, ids)))
     except BaseException as problem:  # noqa: BLE001 - goes on in the thread that asked
-        came.put((place, problem))
+        results.put((place, problem))
 
 
-def _collect(came: Queue[tuple[Place, T | BaseException]], waiting: list[Place], deadline_s: float) -> QueryResult[T]:
+def _collect(
+    results: Queue[tuple[Place, T | BaseException]], waiting: list[Place], deadline_s: float
+) -> QueryResult[T]:
     answers: list[T] = []
     failures: dict[Place, RlxError] = {}
     until = time.monotonic() + deadline_s + _MARGIN_S
     while waiting:
         try:
-            place, found = came.get(timeout=max(0.0, until - time.monotonic()))
+            place, found = results.get(timeout=max(0.0, until - time.monotonic()))
         except Empty:
             return QueryResult(answers, {place: _no_answer(place.host, deadline_s) for place in waiting} | failures)
         waiting.remove(place)

@@ -94,16 +94,16 @@ def run_of(path: str) -> str:
 def evidence_files(run_dir: Path) -> Iterator[str]:
     """List the files of a run that a verdict may need, by their paths in the run directory."""
     taken_in = _TAKEN_IN if (run_dir / SOURCE_FILE).is_file() else ()
-    yield from _there(run_dir, (*_OF_RUN, *taken_in), (*_OF_ATTEMPT, f"{EVENTS_DIR}/*", f"{VALIDATION_DIR}/*"))
+    yield from _existing(run_dir, (*_OF_RUN, *taken_in), (*_OF_ATTEMPT, f"{EVENTS_DIR}/*", f"{VALIDATION_DIR}/*"))
 
 
 def record_files(run_dir: Path) -> Iterator[str]:
     """List the files that say what a run was and how it ended, without its values."""
-    yield from _there(run_dir, _OF_RUN, (_EXIT, _STOP, LINEAGE_FILE))
+    yield from _existing(run_dir, _OF_RUN, (_EXIT, _STOP, LINEAGE_FILE))
 
 
-def _there(run_dir: Path, own: Iterable[str], of_attempts: Iterable[str]) -> Iterator[str]:
-    patterns = (*own, *(f"{ATTEMPTS_DIR}/*/{name}" for name in of_attempts))
+def _existing(run_dir: Path, of_run: Iterable[str], of_attempts: Iterable[str]) -> Iterator[str]:
+    patterns = (*of_run, *(f"{ATTEMPTS_DIR}/*/{name}" for name in of_attempts))
     found = (str(path.relative_to(run_dir)) for pattern in patterns for path in run_dir.glob(pattern))
     yield from (path for path in found if belongs(f"{RUNS}/run/{path}"))
 

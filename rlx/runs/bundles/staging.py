@@ -69,14 +69,14 @@ def _manifests(index: Index, refs: Iterable[RunRef]) -> Iterator[Manifest]:
 
 def _registered(index: Index, refs: Iterable[RunRef]) -> set[str]:
     """Return the digests of the experiments that these runs belong to."""
-    asked = (manifest.plan.registration for manifest in _manifests(index, refs))
-    return {registration.digest for registration in asked if registration}
+    registrations = (manifest.plan.registration for manifest in _manifests(index, refs))
+    return {registration.digest for registration in registrations if registration}
 
 
 def _of_same_question(index: Index, refs: Iterable[RunRef]) -> set[str]:
     """Return the digests of other experiments with the same question, which a comparison reports."""
-    asked = {manifest.plan.registration for manifest in _manifests(index, refs)} - {None}
-    return {one.digest for each in asked if each for one in same_question(index.home, each)}
+    registrations = {manifest.plan.registration for manifest in _manifests(index, refs)} - {None}
+    return {one.digest for each in registrations if each for one in same_question(index.home, each)}
 
 
 def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:

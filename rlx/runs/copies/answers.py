@@ -76,10 +76,10 @@ def _is_due(copy: RunFiles, whole: bool) -> bool:
     if not copy.outputs or copy.problem is not None or copy.final_state is None:
         return False
     try:
-        asked = json.loads((copy.run_dir / SUMMARY_FILE).read_bytes())
-        if asked["of"] != _identity(copy):
+        summaries = json.loads((copy.run_dir / SUMMARY_FILE).read_bytes())
+        if summaries["of"] != _identity(copy):
             return True
-        return not asked["found"] and (whole or not 0 <= time.time() - asked["at"] < _AGAIN_S)
+        return not summaries["found"] and (whole or not 0 <= time.time() - summaries["at"] < _AGAIN_S)
     except (OSError, ValueError, KeyError, TypeError):
         return True
 
@@ -176,10 +176,10 @@ def _copied(
     def copy(place: Place, root: str, ids: Sequence[str]) -> Mapping[str, Path | None]:
         return {run_id: _copy(home / run_id, by_id[run_id], step) for run_id in ids}
 
-    asked = query_places(refs, copy, _DEADLINE_S)
-    for problem in asked.failures.values():
+    result = query_places(refs, copy, _DEADLINE_S)
+    for problem in result.failures.values():
         narrate(problem)
-    return {run_id: folder for answer in asked.answers for run_id, folder in answer.items()}
+    return {run_id: folder for answer in result.answers for run_id, folder in answer.items()}
 
 
 def _copy(mirror: Path, ref: RunRef, step: int) -> Path | None:

@@ -61,9 +61,9 @@ class RunFiles:
     @property
     def _stop_asked(self) -> bool:
         """Tell whether a stop of the latest attempt was requested. A copy keeps the marker of an earlier one, too."""
-        asked = _text_of(self.run_dir / STOP_FILE)
+        requested = _text_of(self.run_dir / STOP_FILE)
         moved = [_text_of(attempt / STATE_DIR / STOP_FILE) for attempt in RunPaths(self.run_dir).attempts]
-        return asked is not None and asked not in moved
+        return requested is not None and requested not in moved
 
     @property
     def exit_code(self) -> int | None:
@@ -105,16 +105,16 @@ def refresh(index: Index, refs: Sequence[RunRef], *, whole: bool = False) -> Cop
     return gathered(index, refs, query_places(distant, copy, WHOLE_DEADLINE_S if whole else DEADLINE_S))
 
 
-def gathered(index: Index, refs: Iterable[RunRef], asked: QueryResult[Copies]) -> Copies:
+def gathered(index: Index, refs: Iterable[RunRef], result: QueryResult[Copies]) -> Copies:
     """Return the files of these runs by id: as just copied, else as the copy was before."""
     home, found = folder_of(index), dict[str, RunFiles]()
-    for answer in asked.answers:
+    for answer in result.answers:
         found |= answer
     for ref in refs:
         if ref.place.is_local:
             found[ref.run_id] = _near(ref)
         elif ref.run_id not in found:
-            found[ref.run_id] = _as_it_was(home, ref.run_id, asked.failures[ref.place])
+            found[ref.run_id] = _as_it_was(home, ref.run_id, result.failures[ref.place])
     return found
 
 
@@ -206,8 +206,8 @@ def _reached(cursors: Mapping[str, Cursor], ids: Sequence[str]) -> list[tuple[st
 
 
 def _copy_once(home: Path, place: Place, root: str, ids: Sequence[str], timeout_s: float) -> dict[str, Cursor]:
-    asked, now = request(home, root, ids, timeout_s), time.time()
-    return take(home, place, ids, asked, run_part(transport_for(place), asked.part, timeout_s), now)
+    mirror_request, now = request(home, root, ids, timeout_s), time.time()
+    return take(home, place, ids, mirror_request, run_part(transport_for(place), mirror_request.part, timeout_s), now)
 
 
 def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> MirrorRequest:
@@ -221,10 +221,10 @@ def request(home: Path, root: str, ids: Sequence[str], timeout_s: float) -> Mirr
 
 
 def take(
-    home: Path, place: Place, ids: Sequence[str], asked: MirrorRequest, done: Completed, now: float
+    home: Path, place: Place, ids: Sequence[str], mirror_request: MirrorRequest, done: Completed, now: float
 ) -> dict[str, Cursor]:
     """Add the answer to a request of `now` to the copies. Raises RlxError."""
-    frames = mirror_wire.frames_of(place, asked, done)
+    frames = mirror_wire.frames_of(place, mirror_request, done)
     with reading_answer(place.host, mirror_wire.NAME):
         of_run: dict[str, list[FileFrame]] = {run_id: [] for run_id in ids}
         for frame in frames:

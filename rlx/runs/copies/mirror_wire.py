@@ -106,8 +106,8 @@ def ask(
 
     Raises RlxError if the host does not answer in time, or not completely. It reads for a quarter of that time.
     """
-    asked = request(root, ids, known, timeout_s)
-    return frames_of(place, asked, run_part(transport_for(place), asked.part, timeout_s))
+    mirror_request = request(root, ids, known, timeout_s)
+    return frames_of(place, mirror_request, run_part(transport_for(place), mirror_request.part, timeout_s))
 
 
 def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> MirrorRequest:
@@ -117,10 +117,10 @@ def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]],
     return MirrorRequest(mark, ScriptPart(_asking(ids, known), (root, mark, sought, *limits)))
 
 
-def frames_of(place: Place, asked: MirrorRequest, done: Completed) -> list[FileFrame]:
+def frames_of(place: Place, mirror_request: MirrorRequest, done: Completed) -> list[FileFrame]:
     """Parse the answer to a request. Raises RlxError if it is incomplete."""
     with reading_answer(place.host, NAME):
-        frames = parse_frames(_unpacked(done.out), asked.mark) if done.code == 0 else None
+        frames = parse_frames(_unpacked(done.out), mirror_request.mark) if done.code == 0 else None
     if frames is None:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}, the answer is not whole"
         raise RlxError(f"{place.host}: {NAME} failed: {complaint}", "try again; rlx doctor checks the host")

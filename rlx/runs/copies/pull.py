@@ -90,15 +90,15 @@ def _pull_once(
     ref: RunRef, folder: Path, listed: Collection[Listed], narrate: Callable[[int, int], None]
 ) -> list[Pulled]:
     refused = {file.path: reason for file in listed if (reason := _obstacle(folder, file)) is not None}
-    wanted = [
+    requests = [
         RequestedFile(file.path, file.bytes, _start(folder / file.path, file.bytes))
         for file in listed
         if file.path not in refused
     ]
-    refuse_without_room(folder, sum(file.bytes - file.start for file in wanted))
-    count = _counter(sum(file.bytes - file.start for file in wanted), narrate)
+    refuse_without_room(folder, sum(file.bytes - file.start for file in requests))
+    count = _counter(sum(file.bytes - file.start for file in requests), narrate)
     results = [Pulled(path, outcome) for path, outcome in refused.items()]
-    for batch in batches(wanted):
+    for batch in batches(requests):
         with deliver(ref, batch) as delivery:
             results += [_receive(folder / file.path, file, delivery, count) for file in batch]
     return results
@@ -106,8 +106,8 @@ def _pull_once(
 
 def refuse_without_room(folder: Path, size: int) -> None:
     """Raise RlxError if so many bytes do not fit."""
-    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    free = shutil.disk_usage(there).free
+    parent_folder = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(parent_folder).free
     if size > free:
         raise RlxError(
             f"{folder}: there is room for {free >> 10:,} KiB, and the host offers {size >> 10:,} KiB",

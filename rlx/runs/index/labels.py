@@ -70,8 +70,8 @@ class Labels:
         """Read the labels of those of these runs that have any. Raises RlxError if the file cannot be read."""
         if not self._path.exists():
             return {}
-        wanted = set(run_ids)
-        return {run_id: label for run_id, label in self._guarded(_read).items() if run_id in wanted}
+        chosen = set(run_ids)
+        return {run_id: label for run_id, label in self._guarded(_read).items() if run_id in chosen}
 
     def change(
         self,

@@ -30,8 +30,8 @@ def with_registrations(home: Path, plans: Sequence[LaunchPlan]) -> list[LaunchPl
 
     Raises RlxError if it cannot be written, or is damaged.
     """
-    asked = {plan.registration for plan in plans if plan.registration}
-    known = {one: _registered(home, one) for one in asked}
+    registrations = {plan.registration for plan in plans if plan.registration}
+    known = {one: _registered(home, one) for one in registrations}
     return [_stamped(plan, known.get(plan.registration)) if plan.registration else plan for plan in plans]
 
 
@@ -44,19 +44,21 @@ def read_registrations(home: Path) -> tuple[Registration, ...]:
     return tuple(sorted(found, key=lambda one: (one.registered, one.name), reverse=True))
 
 
-def known_here(home: Path, asked: Registration) -> Registration | None:
+def known_here(home: Path, registration: Registration) -> Registration | None:
     """Return the registration of an experiment here, in any form; the earliest of several."""
-    known = [one for one in read_registrations(home) if one.is_same(asked)]
+    known = [one for one in read_registrations(home) if one.is_same(registration)]
     return known[-1] if known else None
 
 
-def same_question(home: Path, asked: Registration) -> tuple[Registration, ...]:
+def same_question(home: Path, registration: Registration) -> tuple[Registration, ...]:
     """Return other experiments with the same question: the same metric, test and arms.
 
     Their names, seeds and wordings may differ.
     """
     return tuple(
-        one for one in read_registrations(home) if not one.is_same(asked) and _question(one) == _question(asked)
+        one
+        for one in read_registrations(home)
+        if not one.is_same(registration) and _question(one) == _question(registration)
     )
 
 
@@ -78,15 +80,17 @@ def _stamped(plan: LaunchPlan, registration: Registration | None) -> LaunchPlan:
     return replace(plan, registration=registration, workers=workers)
 
 
-def _registered(home: Path, asked: Registration) -> Registration:
+def _registered(home: Path, registration: Registration) -> Registration:
     """Return the registration with the time when it was first registered here."""
-    path = home / FOLDER / f"{asked.digest}.json"
+    path = home / FOLDER / f"{registration.digest}.json"
     if not path.exists():
-        if earlier := known_here(home, asked):
+        if earlier := known_here(home, registration):
             return earlier
-        _write_once(path, replace(asked, registered=utc_text(time.time()), by="{user}@{machine}".format(**submitter())))
+        _write_once(
+            path, replace(registration, registered=utc_text(time.time()), by="{user}@{machine}".format(**submitter()))
+        )
     known = _read(path)
-    if known.digest != asked.digest:
+    if known.digest != registration.digest:
         raise RlxError(f"{path} describes another experiment than its name says", f"move it away: {_LOST}")
     return known
 

@@ -56,8 +56,8 @@ class Tombstone:
     def sentence(self) -> str:
         """Describe it: `tiny-aqn-s1-… (invalid) was removed 2026-11-24T12:00:00Z by me@laptop: wrong rate`."""
         what = "was removed with its files" if self.deleted else "was removed"
-        said = f"{self.run_id} ({self.verdict}) {what} {utc_text(self.removed)} by {self.by}"
-        return f"{said}: {self.reason}" if self.reason else said
+        text = f"{self.run_id} ({self.verdict}) {what} {utc_text(self.removed)} by {self.by}"
+        return f"{text}: {self.reason}" if self.reason else text
 
 
 def tombstone_text(tombstone: Tombstone) -> str:
@@ -107,8 +107,8 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     db.executemany("DELETE FROM tombstones WHERE run_id = ?", [(run_id,) for run_id in run_ids])
 
 
-def settle(db: sqlite3.Connection, shown: Mapping[str, Tombstone], there: Iterable[str]) -> None:
+def settle(db: sqlite3.Connection, reported: Mapping[str, Tombstone], existing: Iterable[str]) -> None:
     """Update to what a host reports: a tombstone that it no longer has was withdrawn."""
-    back = [(run_id,) for run_id in there if run_id not in shown]
-    db.executemany("DELETE FROM tombstones WHERE run_id = ? AND on_host", back)
-    note(db, shown.values(), on_host=True)
+    withdrawn = [(run_id,) for run_id in existing if run_id not in reported]
+    db.executemany("DELETE FROM tombstones WHERE run_id = ? AND on_host", withdrawn)
+    note(db, reported.values(), on_host=True)

@@ -138,12 +138,12 @@ def reconfigured(kind: str, attempts: Sequence[Path], parsed: ParsedFiles) -> tu
     part = loadable_part(kind, "resume")
     free: Sequence[str] = part.KEYS if part else ()
     found = [(folder.name, dict(_leaves("", configurations(folder, parsed).get("config", {})))) for folder in attempts]
-    told = [(name, leaves) for name, leaves in found if leaves]
+    configured = [(name, leaves) for name, leaves in found if leaves]
     return tuple(
-        f"attempt {name}: {key} {_short(told[0][1].get(key))} → {_short(leaves.get(key))}"
-        for name, leaves in told[1:]
-        for key in sorted(told[0][1].keys() | leaves.keys())
-        if key not in free and told[0][1].get(key) != leaves.get(key)
+        f"attempt {name}: {key} {_short(configured[0][1].get(key))} → {_short(leaves.get(key))}"
+        for name, leaves in configured[1:]
+        for key in sorted(configured[0][1].keys() | leaves.keys())
+        if key not in free and configured[0][1].get(key) != leaves.get(key)
     )
 
 

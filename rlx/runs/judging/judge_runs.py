@@ -293,7 +293,7 @@ def _conflicts_of(run_dir: Path, evidence: Evidence, parsed: ParsedFiles) -> tup
         if (known.created_epoch, known.run_id) < (manifest.created_epoch, manifest.run_id):
             records.reverse()
         labels = _labels(*(folder for folder, _ in records))
-        found += conflicts(dict(zip(labels, (own for _, own in records), strict=True)))
+        found += conflicts(dict(zip(labels, (record for _, record in records), strict=True)))
     return tuple(found)
 
 

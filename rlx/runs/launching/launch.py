@@ -280,10 +280,10 @@ def _shares_of(index: Index, pending: PendingLaunch, plans: Sequence[LaunchPlan]
     moves = index.moves(pending.launch_id) if is_sweep else ()
     shares: list[list[Shipped]] = []
     for plan, run in zip(plans, _plan_nodes(pending, plans), strict=True):
-        came = tuple(move for move in moves if move.seed == plan.seed and move.has_left)
-        block = block_name(pending.launch_id, plan.seed, len(came)) if is_sweep else ""
+        moved = tuple(move for move in moves if move.seed == plan.seed and move.has_left)
+        block = block_name(pending.launch_id, plan.seed, len(moved)) if is_sweep else ""
         nodes = [
-            Shipped(node, ref, positions[ref.head_id], block, came) for node, ref in zip(plan.nodes, run, strict=True)
+            Shipped(node, ref, positions[ref.head_id], block, moved) for node, ref in zip(plan.nodes, run, strict=True)
         ]
         mine = next((share for share in shares if _sites_of(share[0].plan) == _sites_of(plan)), None)
         if mine is None:

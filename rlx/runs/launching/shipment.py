@@ -352,19 +352,19 @@ def request_files(plan: LaunchPlan) -> list[PlannedFile]:
 
 def _files(run: Shipped, variables: Mapping[str, str]) -> list[PlannedFile]:
     plan, ref = run.plan, run.ref
-    own = [PlannedFile(MANIFEST_FILE, _manifest(run))]
+    files = [PlannedFile(MANIFEST_FILE, _manifest(run))]
     if run.block:
-        own.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
-    own += request_files(plan)
+        files.append(PlannedFile(BLOCK_FILE, f"{run.block}\n"))
+    files += request_files(plan)
     if plan.site.image is not None:
-        own.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
+        files.append(PlannedFile(IMAGE_FILE, f"{plan.site.image}\n"))
     if plan.site.container_root is not None:
-        own.append(PlannedFile(CONTAINER_FILE, _container_file(plan.site, ref)))
+        files.append(PlannedFile(CONTAINER_FILE, _container_file(plan.site, ref)))
     if plan.cluster is not None:
-        own.append(PlannedFile(CLUSTER_FILE, _cluster_file(plan.cluster, ref)))
+        files.append(PlannedFile(CLUSTER_FILE, _cluster_file(plan.cluster, ref)))
     if variables:
-        own += [PlannedFile(ENV_FILE, env_file(variables)), PlannedFile(MASK_FILE, _mask_program())]
-    return [*own, *plan.files]
+        files += [PlannedFile(ENV_FILE, env_file(variables)), PlannedFile(MASK_FILE, _mask_program())]
+    return [*files, *plan.files]
 
 
 def _mask_program() -> str:

@@ -193,15 +193,15 @@ def parse_report(text: str) -> dict[str, RunFacts]:
     if (now := records.now) is None:
         raise ValueError("it is empty")
     marked = {run_id: _removed(run_id, now, records) for run_id in records.members if run_id not in records.runs}
-    there = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
-    return marked | there | _with_jobs(there, records)
+    existing = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
+    return marked | existing | _with_jobs(existing, records)
 
 
-def _with_jobs(there: Mapping[str, RunFacts], records: _Records) -> dict[str, RunFacts]:
+def _with_jobs(existing: Mapping[str, RunFacts], records: _Records) -> dict[str, RunFacts]:
     """Add to the runs that are jobs what their schedulers say."""
     found: dict[str, RunFacts] = {}
     answers: dict[str, Any] = {}
-    for run_id, facts in there.items():
+    for run_id, facts in existing.items():
         name, _, number = records.runs[run_id].get("job", "").partition(",")
         if name:
             found[run_id] = replace(facts, job=_job(name, number, facts, records, answers))
@@ -413,8 +413,8 @@ def request_reports(refs: Iterable[RunRef], deadline_s: float = DEADLINE_S) -> R
 
 def report_part(root: str, ids: Sequence[str], refs: Sequence[RunRef]) -> ScriptPart:
     """Return the query about the runs of these ids. `refs` name their containers: no other one is entered."""
-    asked = set(ids)
-    containers = [f"{ref.run_id}={ref.container}" for ref in refs if ref.container and ref.run_id in asked]
+    chosen = set(ids)
+    containers = [f"{ref.run_id}={ref.container}" for ref in refs if ref.container and ref.run_id in chosen]
     # Beyond this, naming them costs more than a report on all.
     return supervisor.part("report", root, *(ids if len(ids) <= _MOST_IDS_A_CALL else []), "--", *containers)
 

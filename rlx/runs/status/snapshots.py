@@ -192,9 +192,9 @@ def _query(index: Index, refs: Sequence[RunRef], files: Files) -> dict[str, Snap
     seen |= {run_id: snapshot.observation for run_id, snapshot in snapshots.items()}
     index.cache_states([seen[ref.run_id] for ref in nodes if _is_worth_caching(ref, seen[ref.run_id])])
     for ref in refs:
-        own = [worker for worker in workers if worker.head_id == ref.run_id]
+        of_head = [worker for worker in workers if worker.head_id == ref.run_id]
         head = snapshots[ref.run_id]
-        snapshots[ref.run_id] = replace(head, observation=add_nodes(head.observation, own, seen))
+        snapshots[ref.run_id] = replace(head, observation=add_nodes(head.observation, of_head, seen))
     return snapshots
 
 
