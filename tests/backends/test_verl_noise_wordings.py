@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlx.backends.verl.log.noise_lines import WORDINGS, Wording
+from rlx.backends.verl.log.fork_noise import WORDINGS, Wording
 from rlx.evidence import NoiseEvent
 from rlx.evidence.log_grammar import Context, NoiseSays
 from rlx.evidence.reading.aqn_lines import read_aqn_line

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.mindspeed_rl.checks import check, rendering_of
 from rlx.backends.mindspeed_rl.data import packed_files
 from rlx.backends.mindspeed_rl.expectations import expectations, noise_files
-from rlx.backends.mindspeed_rl.sections import LOAD, MindSpeedRlRendering, document, settings_of
+from rlx.backends.mindspeed_rl.yaml_sections import LOAD, MindSpeedRlRendering, document, settings_of
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.installation_question import installation_question
 from rlx.backends.shared.overrides import Override

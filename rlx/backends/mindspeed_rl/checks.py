@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rlx.backends.mindspeed_rl.expectations import expectations
 from rlx.backends.mindspeed_rl.keys import find_table, is_known, nearest, read_key_source
-from rlx.backends.mindspeed_rl.sections import (
+from rlx.backends.mindspeed_rl.yaml_sections import (
     LOAD,
     MODEL,
     MindSpeedRlRendering,

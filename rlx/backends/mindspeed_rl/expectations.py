@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rlx.backends.mindspeed_rl.sections import MindSpeedRlRendering, epoch_iterations
+from rlx.backends.mindspeed_rl.yaml_sections import MindSpeedRlRendering, epoch_iterations
 from rlx.backends.shared.assembly import MOST_STEPS
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings, processes_of
 from rlx.backends.shared.payload_files import modules

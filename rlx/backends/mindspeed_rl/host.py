@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.data import packed_files
-from rlx.backends.mindspeed_rl.sections import LOAD
+from rlx.backends.mindspeed_rl.yaml_sections import LOAD
 from rlx.errors import UsageError
 from rlx.planning.host_requirements import BackendHost, DataFile, HostFinding, HostRequirements
 

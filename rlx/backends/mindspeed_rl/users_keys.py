@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.checks import rendering_of
 from rlx.backends.mindspeed_rl.keys import SHARED, find_table, is_known, shipped_versions
-from rlx.backends.mindspeed_rl.sections import ALL_LINEAR, HYDRA_DIR, MODEL, SAMPLING, SHIPPED, architecture, chosen
+from rlx.backends.mindspeed_rl.yaml_sections import (
+    ALL_LINEAR,
+    HYDRA_DIR,
+    MODEL,
+    SAMPLING,
+    SHIPPED,
+    architecture,
+    chosen,
+)
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.users_launches import (
     ABSENT,

@@ -1,4 +1,4 @@
-"""How a back-end reads its users' launches: as a recipe, key by key, or as a script that runs unchanged."""
+"""Launches of a back-end's users, read as a recipe, key by key, or as a script that runs unchanged."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from rlx.backends.verl.key_names import CRITIC_SEED_KEYS, SEED_KEYS
-from rlx.backends.verl.log.noise_lines import NEEDLES, noise_faults, read_noise_line
+from rlx.backends.verl.log.fork_noise import NEEDLES, noise_faults, read_noise_line
 from rlx.backends.verl.log.setting_traces import PRECISION, TRACES, modes
 from rlx.evidence.log_grammar import (
     Configured,

@@ -1,4 +1,4 @@
-"""How verl's log shows that the settings of a recipe were applied, and in which modes and precision it trains.
+"""Signs in verl's log that the settings of a recipe were applied, and the modes and precision in which it trains.
 
 Sources: verl/workers/utils/losses.py for the KL loss, `apply_kl_penalty` of verl/trainer/ppo/ray_trainer.py for the
 penalty in the reward, `compute_data_metrics` of verl/trainer/ppo/metric_utils.py for lengths and advantages, and
