@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
-    """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
+    """Return every finding about the recipe, errors first. Never raises for any valid recipe."""
     findings = [*found_findings(resolved, found)] if found else []
     try:
         rendering = rendering_of(resolved, found)
@@ -48,7 +48,7 @@ def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) ->
     table = _read(found) if found else ""
     if isinstance(table, str):
         table = read_key_source(Path(backend.key_source)) if backend.key_source else find_table(backend.version)
-    # What an installed package says of its version is 2.1.0 for every one of them.
+    # Every installed version names itself 2.1.0.
     return MindSpeedRlRendering(resolved, resolved.recipe, table, backend.version)
 
 
@@ -104,13 +104,13 @@ def _origin(rendering: MindSpeedRlRendering, key: str) -> str:
 
 
 def found_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
-    """Report where the host says something else than the recipe, or nothing."""
+    """Report where the installation on the host differs from the recipe, or is missing."""
     if found.missing:
         fix = "check host and container, and that backend.workdir is a checkout of MindSpeed-RL"
         yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)
     elif isinstance(known := _read(found), str):
-        said = resolved.recipe.backend.version
-        message = f"{found.where}: {known}; keys are checked against rlx's own list for MindSpeed-RL {said} only"
+        version = resolved.recipe.backend.version
+        message = f"{found.where}: {known}; keys are checked against rlx's own list for MindSpeed-RL {version} only"
         yield Finding("RLX404", Severity.WARNING, message, "a misspelt key may show only after the start")
 
 

@@ -1,4 +1,4 @@
-"""Say what differing packages of MindSpeed-RL are about; its keys are called as those of other programs."""
+"""Sort differing packages of MindSpeed-RL by subject; its keys are named as in other programs."""
 
 from __future__ import annotations
 

@@ -65,9 +65,9 @@ def _total_iterations(settings: EffectiveSettings) -> int:
 
 
 def _metric(rendering: MindSpeedRlRendering) -> str:
-    said, verifiers = rendering.recipe.eval.metric, rendering.verifiers
-    if said != "auto":
-        return said
+    metric, verifiers = rendering.recipe.eval.metric, rendering.verifiers
+    if metric != "auto":
+        return metric
     return f"{verifiers[0]}_rewards/mean" if len(verifiers) == 1 else _SCORES.get(rendering.kind, "")
 
 

@@ -1,4 +1,4 @@
-"""Ask for what MindSpeed-RL wants of its machine: Megatron's weights, packed data, and CPUs for Ray's bundles."""
+"""The requirements of MindSpeed-RL on its machine: Megatron's weights, packed data, and CPUs for Ray's bundles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Recipe
 
-# It waits for a Ray placement group of 8 CPUs for each NPU, and says nothing while it waits.
+# It waits for a Ray placement group of 8 CPUs for each NPU, without any message.
 _CPUS_PER_NPU = 8
 
 
@@ -49,7 +49,7 @@ def _cpus(resolved: ResolvedRecipe) -> int:
     try:
         return needed_cpus(settings(resolved), recipe.layout.devices_per_node, recipe.algorithm.kind)
     except UsageError:
-        return 0  # rlx validate says what is wrong with it
+        return 0  # rlx validate reports the error
 
 
 def _shortage(cpus: int, wanted: HostRequirements, devices: int) -> Iterator[HostFinding]:

@@ -27,7 +27,7 @@ def job(recipe: Recipe, settings: BackendSettings, written: TrainingSetup) -> Tr
     return replace(
         written,
         recompute=_recompute(read, written),
-        # Megatron's own arguments reduce gradients in 32 bits unless told otherwise by this one.
+        # Megatron's own arguments reduce gradients in 32 bits unless this one is set.
         gradient_bytes=2 if any(read.flag(f"{part}.grad_reduce_in_bf16", False) for part in _SECTIONS) else 4,
         offload=Offload(*parts),
         reference_offload=True,

@@ -1,4 +1,4 @@
-"""Say which keys of MindSpeed-RL's YAML are what in a recipe, and which rlx keeps for itself."""
+"""Map the keys of MindSpeed-RL's YAML to those of a recipe, and name the keys that rlx sets itself."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from rlx.backends.shared.users_launches import (
     among,
     full_path,
     number,
-    said,
     same,
+    setting_value,
     truth,
     whole,
 )
@@ -117,7 +117,7 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     """Return the recipe's values; what the launch does not set is MindSpeed-RL's own default."""
     version = launch.version or _newest_version(launch)
     settings = _settings(launch, version)
-    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
+    found = {field.path: field.read(setting_value(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "mindspeed-rl", "backend.version": version, "backend.engine": "megatron"}
     found |= {"backend.workdir": launch.workdir or ABSENT, "algorithm.kind": _kind(launch, settings)}
     found |= {"layout.device": "npu", "eval.before_train": False}
@@ -166,7 +166,7 @@ def _kind(launch: UsersLaunch, settings: EffectiveSettings) -> str:
 
 
 def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    yield "model.path", full_path(said(settings, f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
+    yield "model.path", full_path(setting_value(settings, f"{SHARED}.tokenizer_name_or_path"), launch.workdir)
     name = settings.get(MODEL)
     if arch := architecture(str(name)):
         yield "model.arch", arch
@@ -181,7 +181,7 @@ def _model(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[s
 
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """Take the training data for validation, too: MindSpeed-RL never validates, so `data.val` is not read."""
-    path = full_path(said(settings, f"{SHARED}.data_path"), launch.workdir)
+    path = full_path(setting_value(settings, f"{SHARED}.data_path"), launch.workdir)
     yield "data.train", path
     yield "data.val", path
 

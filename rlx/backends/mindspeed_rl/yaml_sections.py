@@ -192,9 +192,9 @@ class MindSpeedRlRendering(Rendering):
 
     @property
     def model_name(self) -> str | None:
-        """The model's description by name: what the recipe's overrides say, else what MindSpeed-RL ships."""
-        said = self.recipe.overrides.get(MODEL)
-        return said if isinstance(said, str) else sub_config(self.recipe.model.arch)
+        """The name of the model's description: from the recipe's overrides, else the shipped one."""
+        name = self.recipe.overrides.get(MODEL)
+        return name if isinstance(name, str) else sub_config(self.recipe.model.arch)
 
     @property
     def verifiers(self) -> tuple[str, ...]:
@@ -223,7 +223,7 @@ def architecture(name: str) -> str | None:
 
 
 def iterations(recipe: Recipe) -> int | None:
-    """`train.steps`, else whole batches in all epochs; None where the recipe says neither."""
+    """`train.steps`, else whole batches in all epochs; None where the recipe has neither."""
     train, rows = recipe.train, recipe.data.train_rows
     if train.steps is not None or rows is None:
         return train.steps
@@ -231,7 +231,7 @@ def iterations(recipe: Recipe) -> int | None:
 
 
 def epoch_iterations(recipe: Recipe) -> int | None:
-    """Count whole batches in the rows; None where the recipe does not say how many rows there are."""
+    """Count whole batches in the rows; None where the recipe does not give the number of rows."""
     rows = recipe.data.train_rows
     return None if rows is None else rows // recipe.train.batch_size
 
@@ -256,7 +256,7 @@ def _shared(rendering: MindSpeedRlRendering) -> Iterator[Override]:
     recipe = rendering.recipe
     yield Override(MODEL, rendering.model_name, "model.arch")
     yield from plain(SHARED, "backend.kind", _KERNELS | _DATA)
-    # Megatron turns it off without tensor parallelism, and says so in each rank.
+    # Megatron turns it off without tensor parallelism, and logs that in each rank.
     yield Override(f"{SHARED}.sequence_parallel", recipe.layout.tp > 1, "layout.tp")
     yield Override(f"{SHARED}.bf16", recipe.model.dtype == "bfloat16", "model.dtype")
     yield Override(f"{SHARED}.tokenizer_type", "PretrainedFromHF", "model.path")

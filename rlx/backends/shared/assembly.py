@@ -1,4 +1,4 @@
-"""The parts of a launch become a LaunchPlan, in which the recipe says the same for every back-end."""
+"""Build a LaunchPlan from the parts of a launch, the same way for every back-end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_STEPS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The parts that only the back-end knows. `files` come after recipe.yaml; `promised` is without `eval.post`."""
+    """The parts of one back-end. `files` come after recipe.yaml; `promised` is without `eval.post`."""
 
     version: str
     command: tuple[str, ...]

@@ -42,7 +42,7 @@ def weight_files() -> tuple[PlannedFile, ...]:
 
 @dataclass(frozen=True, slots=True)
 class RaySettings:
-    """Resources by Ray's names: what each node says it has (nothing: what Ray finds), and what must be there.
+    """Resources by Ray's names: what each node declares (nothing: what Ray finds), and what must be there.
 
     `object_store_memory` is in bytes, None for Ray's own choice. `waiting` and `fix` end the message about what is
     missing after `ready_within_s` seconds.

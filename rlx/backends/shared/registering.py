@@ -1,4 +1,4 @@
-"""The experiment that a recipe declares becomes the registration that its plans carry, and the other way round."""
+"""Convert the experiment that a recipe declares to the registration in its plans, and back."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
 
 
 def registration_of(name: str, control: str | None, experiment: DeclaredExperiment | None) -> Registration | None:
-    """Write down what the recipe of that name asks; None if it asks nothing."""
+    """Register the question of the recipe of that name; None if it has none."""
     if experiment is None:
         return None
-    asked = experiment.section
-    moment = asked.primary.at
+    section = experiment.section
+    moment = section.primary.at
     values = Registration(
         name=name,
-        question=asked.question,
-        metric=asked.primary.metric,
+        question=section.question,
+        metric=section.primary.metric,
         at=moment if isinstance(moment, str) else MEAN_OF_LAST,
         validations=1 if isinstance(moment, str) else moment.mean_of_last,
-        test=asked.test,
-        margin=asked.margin,
+        test=section.test,
+        margin=section.margin,
         seeds=experiment.seeds,
         spare_seeds=experiment.spare_seeds,
-        several=asked.several,
-        pairing=asked.pairing,
-        secondary=asked.secondary,
+        several=section.several,
+        pairing=section.pairing,
+        secondary=section.secondary,
         control=control or "",
         arms=tuple(RegisteredArm(**asdict(arm)) for arm in experiment.arms),
-        also=asked.primary.also,
-        kind=asked.kind,
+        also=section.primary.also,
+        kind=section.kind,
     )
     if not experiment.written:
         return values

@@ -41,7 +41,7 @@ class UsersLaunch:
 
 @dataclass(frozen=True, slots=True)
 class RecipeField:
-    """The key of a back-end that says what `path` says in a recipe. `read` takes its value over."""
+    """The key of a back-end that means the same as `path` in a recipe. `read` converts its value."""
 
     key: str
     path: str
@@ -60,7 +60,7 @@ class KeysPart(Protocol):
     """The part `users_keys` of a back-end."""
 
     OWN: Mapping[str, str]
-    """Keys that rlx writes whatever a recipe says -> why."""
+    """Keys that rlx always writes, with any recipe -> why."""
     EXAMPLE: str
     """How a launch of this back-end begins, as its users write it."""
 
@@ -105,7 +105,7 @@ def same(one: object, other: object) -> bool:
     return one == other
 
 
-def said(settings: EffectiveSettings, key: str) -> object:
+def setting_value(settings: EffectiveSettings, key: str) -> object:
     """Return the value of a key; a path below the home folder as written: its full form is unknown before the start."""
     value = settings.written.get(key)
     return value if isinstance(value, str) and value.startswith(HOME) else settings.get(key)
@@ -166,7 +166,7 @@ def text(value: object) -> object:
 
 
 def among(*words: str, **others: str) -> Reader:
-    """One of the words; the others stand for what they say."""
+    """Read one of the words; `others` maps further words to them."""
     return lambda value: others.get(str(value), value if value in words else ABSENT)
 
 
@@ -193,7 +193,7 @@ class UsersScript:
 
 
 class UsersScriptPart(Protocol):
-    """The part `users_script` of a back-end: one that takes noise from outside has `plan`, the others say why not.
+    """The part `users_script` of a back-end: `plan` if it takes noise from outside, else `NO_NOISE`, the reason.
 
     `NAMED` finds the back-end in a script, `STEPS` the number of steps as its first group.
     """

@@ -29,7 +29,7 @@ class ResumePart(Protocol):
 
 
 def checkpoints_of(files: CheckpointFiles, form: str, parts: Sequence[str]) -> list[SavedCheckpoint]:
-    """Those whose folders have this form, a pattern with the step as its group, in the order of their steps.
+    """Return the checkpoints whose folders have this form, a pattern with the step as its group, by their steps.
 
     `parts`: what each must hold, as beginnings of paths in it.
     """

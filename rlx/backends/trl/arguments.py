@@ -102,15 +102,15 @@ def _vllm(recipe: Recipe) -> Iterator[Override]:
 
 
 def _validation(recipe: Recipe) -> Iterator[Override]:
-    said = recipe.eval
-    yield Override("eval_strategy", "steps" if said.every else _NEVER, "eval.every")
-    if said.every:
-        yield Override("eval_steps", said.every, "eval.every")
-    yield Override("eval_on_start", said.before_train, "eval.before_train")
-    yield Override("num_generations_eval", said.n, "eval.n")
+    evaluation = recipe.eval
+    yield Override("eval_strategy", "steps" if evaluation.every else _NEVER, "eval.every")
+    if evaluation.every:
+        yield Override("eval_steps", evaluation.every, "eval.every")
+    yield Override("eval_on_start", evaluation.before_train, "eval.before_train")
+    yield Override("num_generations_eval", evaluation.n, "eval.n")
     # All answers to a row in one pass: TRL refuses anything else.
-    rows = max(1, recipe.train.micro_batch_size // said.n)
-    yield Override("per_device_eval_batch_size", rows * said.n, "train.micro_batch_size")
+    rows = max(1, recipe.train.micro_batch_size // evaluation.n)
+    yield Override("per_device_eval_batch_size", rows * evaluation.n, "train.micro_batch_size")
 
 
 def _device(recipe: Recipe) -> Iterator[Override]:
@@ -151,7 +151,7 @@ def correction_of(settings: EffectiveSettings) -> ExpectedCorrection | None:
 
 
 def epoch_steps(recipe: Recipe) -> int | None:
-    """Count whole batches in the rows; None where the recipe does not say how many rows there are.
+    """Count whole batches in the rows; None where the recipe does not give the number of rows.
 
     Source: trl 1.16.0, trainer/utils.py, RepeatSampler drops the last, incomplete batch of an epoch.
     """
@@ -160,9 +160,9 @@ def epoch_steps(recipe: Recipe) -> int | None:
 
 
 def steps(recipe: Recipe) -> int:
-    """`train.steps`, else whole batches in all epochs; data is repeated for as many steps as asked.
+    """`train.steps`, else whole batches in all epochs; data is repeated for as many steps as needed.
 
-    Raises UsageError where the recipe says neither, and for more steps than a plan lists.
+    Raises UsageError where the recipe has neither, and for more steps than a plan lists.
     """
     in_epoch = epoch_steps(recipe)
     total = recipe.train.steps or (in_epoch and in_epoch * recipe.train.epochs)

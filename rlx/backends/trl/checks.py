@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
-    """Every finding about the recipe, errors first. Never raises for what a recipe may say."""
+    """Return every finding about the recipe, errors first. Never raises for any valid recipe."""
     findings = [*_found(resolved, found)] if found else []
     try:
         rendering = rendering_of(resolved)
@@ -39,14 +39,14 @@ def rendering_of(resolved: ResolvedRecipe) -> Rendering:
 
 
 def _found(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
-    """Report where the host says something else than the recipe, or nothing."""
-    said = resolved.recipe.backend.version
+    """Report where the installation on the host differs from the recipe, or is missing."""
+    expected = resolved.recipe.backend.version
     if found.missing:
         fix = "check host, container and backend.python: make engines makes an environment with it"
         yield Finding("RLX403", Severity.ERROR, f"{found.where}: {found.missing}", fix)
-    elif found.version and found.version != said:
-        message = f"{found.where} has TRL {found.version}, and backend.version says {said}"
-        yield Finding("RLX404", Severity.ERROR, message, f"install trl=={said}: rlx extends its private methods")
+    elif found.version and found.version != expected:
+        message = f"{found.where} has TRL {found.version}, and backend.version says {expected}"
+        yield Finding("RLX404", Severity.ERROR, message, f"install trl=={expected}: rlx extends its private methods")
 
 
 def _verifiers(rendering: Rendering) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""Say what differing packages and arguments of TRL are about; transformers' Trainer is what trains."""
+"""Sort differing packages and arguments of TRL by subject; transformers' Trainer is what trains."""
 
 from __future__ import annotations
 

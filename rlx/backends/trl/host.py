@@ -1,4 +1,4 @@
-"""Ask for what TRL wants of the machine that runs it."""
+"""The requirements of TRL on the machine that runs it."""
 
 from rlx.planning.host_requirements import BackendHost
 

@@ -42,7 +42,7 @@ _EVIDENCE_KEYS = frozenset(
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
-    """Return every finding about the recipe, errors first. Never raises for what a recipe may say.
+    """Return every finding about the recipe, errors first. Never raises for any valid recipe.
 
     `found` is the verl that the run would import, if the host was asked: then its keys count instead of a table's.
     """
@@ -79,7 +79,7 @@ def rendering_of(resolved: ResolvedRecipe, found: Installation | None = None) ->
 def _installation_findings(resolved: ResolvedRecipe, found: Installation) -> Iterator[Finding]:
     """Report where the installation on the host differs from the recipe, or is missing.
 
-    A fork has keys that no table of rlx lists, and a container often another version than the recipe says.
+    A fork has keys that no table of rlx lists, and a container often another version than the recipe.
     """
     expected, known = resolved.recipe.backend.version, _table_on_host(resolved, found)
     if found.missing:

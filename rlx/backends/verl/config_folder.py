@@ -204,7 +204,7 @@ def _relative(written: PurePosixPath) -> Package:
 
 
 def searched_folders(folder: Path, document: Mapping[str, Any]) -> tuple[Path, ...]:
-    """Those that are there, in their order. A path from the root, or one that climbs, is of a host: it is left out."""
+    """Return the existing folders, in order. Absolute paths and those with `..` are a host's, and are left out."""
     hydra = document.get("hydra")
     written = hydra.get("searchpath") if isinstance(hydra, dict) else None
     entries = written[:_MOST_FOLDERS] if isinstance(written, list) else []

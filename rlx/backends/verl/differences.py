@@ -1,4 +1,4 @@
-"""Say what differing keys and packages of verl are about, because a comparison shows what moves the result first."""
+"""Sort differing keys and packages of verl by subject: a comparison shows first what can change the result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OVERRIDES: Patterns = {
     DifferenceArea.TRAINING: ("trainer.total_*", "trainer.critic_warmup", "trainer.resume_*"),
     DifferenceArea.INCIDENTAL: ("trainer.*", "global_profiler.*", "hydra.*"),
 }
-# Not the path of a reward function as it was composed: each run has its own copy, and its digest tells.
+# Not the path of a reward function as it was composed: each run has its own copy, and its digest is compared.
 CONDITIONS: Conditions = {
     Condition.ROWS: (
         "data.val_max_samples",

@@ -1,4 +1,4 @@
-"""Ask for what verl wants of the machine that runs it."""
+"""The requirements of verl on the machine that runs it."""
 
 from __future__ import annotations
 

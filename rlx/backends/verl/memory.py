@@ -134,7 +134,7 @@ def _gradient_bytes(read: SettingsReader) -> int:
 
 
 def _whole_optimizer_bytes(read: SettingsReader) -> int:
-    """Twelve bytes, or what the dtypes say that only Megatron's precision-aware optimizer heeds."""
+    """Count twelve bytes, or those of the dtypes that only Megatron's precision-aware optimizer reads."""
     parts = ("main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
     return sum(_dtype_bytes(read, part) for part in parts) if _is_precision_aware(read) else 12
 
@@ -145,8 +145,8 @@ def _is_precision_aware(read: SettingsReader) -> bool:
 
 def _dtype_bytes(read: SettingsReader, key: str) -> int:
     """Read a dtype; the last section that sets it counts."""
-    said = [DTYPE_BYTES[word] for section in _OPTIM if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
-    return said[-1] if said else 4
+    sizes = [DTYPE_BYTES[word] for section in _OPTIM if (word := read.text(f"{section}.{key}")) in DTYPE_BYTES]
+    return sizes[-1] if sizes else 4
 
 
 def _entropy_logits(read: SettingsReader) -> tuple[bool, bool]:

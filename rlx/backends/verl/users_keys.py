@@ -1,4 +1,4 @@
-"""Say which keys of a verl launch are what in a recipe, and which rlx keeps for itself."""
+"""Map the keys of a verl launch to those of a recipe, and name the keys that rlx sets itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from rlx.backends.shared.users_launches import (
     host_path,
     number,
     often,
-    said,
     same,
+    setting_value,
     text,
     truth,
     whole,
@@ -149,7 +149,7 @@ def values(launch: UsersLaunch) -> Mapping[str, object]:
     engine = _engine(launch)
     version = launch.version or _version(launch, engine)
     settings = _settings(launch, version, engine)
-    found = {field.path: field.read(said(settings, field.key)) for field in _FIELDS}
+    found = {field.path: field.read(setting_value(settings, field.key)) for field in _FIELDS}
     found |= {"backend.kind": "verl", "backend.version": version, "backend.engine": engine}
     device = settings.written.get("trainer.device")
     if device not in ("npu", "cuda", "cpu"):
@@ -194,15 +194,15 @@ def _trainer(engine: str) -> str:
 def _engine(launch: UsersLaunch) -> str:
     """Return the engine of a recipe. Raises UsageError for one whose configuration lacks the keys that rlx writes."""
     keys = {bare(key): value for key, value in launch.keys.items()}
-    said = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
-    if said in _OTHER_ENGINES:
+    named = keys.get("model_engine", keys.get(f"{_ACTOR}.strategy"))
+    if named in _OTHER_ENGINES:
         raise UsageError(
-            f"model_engine {said}: rlx has no recipes for it, only for fsdp, fsdp2 and megatron",
+            f"model_engine {named}: rlx has no recipes for it, only for fsdp, fsdp2 and megatron",
             "launch it as it is: rlx launch --script",
         )
-    if said == "megatron" or "megatron" in f"{launch.config_name} {keys.get('defaults')}":
+    if named == "megatron" or "megatron" in f"{launch.config_name} {keys.get('defaults')}":
         return "megatron"
-    if said in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
+    if named in (None, "dp") and any(key.startswith(f"{_ACTOR}.megatron.") for key in keys):
         return "megatron"
     strategy = keys.get(f"{_ACTOR}.strategy")
     return str(strategy) if strategy in ("fsdp", "fsdp2") else "fsdp"
@@ -242,7 +242,7 @@ def _start(launch: UsersLaunch, engine: str) -> Iterator[tuple[str, object]]:
 def _data(launch: UsersLaunch, settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
     """Of several files the first: all of them stay in `overrides`."""
     for key, path in (("data.train_files", "data.train"), ("data.val_files", "data.val")):
-        value = said(settings, key)
+        value = setting_value(settings, key)
         yield path, full_path(value[0] if isinstance(value, list) and value else value, launch.workdir)
 
 
@@ -280,7 +280,7 @@ def _lora(settings: EffectiveSettings, engine: str) -> Iterator[tuple[str, objec
 
 
 def _micro_batches(settings: EffectiveSettings) -> Iterator[tuple[str, object]]:
-    """Fill in what a launch with batches counted in tokens does not say."""
+    """Fill in what a launch with batches counted in tokens does not set."""
     micro = settings.get(f"{_ACTOR}.ppo_micro_batch_size_per_gpu")
     if whole(micro) is ABSENT:
         yield "train.micro_batch_size", _LEAST_MICRO_BATCH

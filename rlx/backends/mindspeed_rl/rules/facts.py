@@ -19,7 +19,7 @@ MAX_TOKENS = f"{GENERATE}.sampling_config.max_tokens"
 
 @dataclass(frozen=True)
 class MindSpeedRlFacts(RecipeFacts):
-    """Iterations are what it is told, and its data is repeated as often as they need."""
+    """Iterations are as configured, and the data is repeated as often as they need."""
 
     @property
     def steps_of_epoch(self) -> int | None:

@@ -79,9 +79,9 @@ def grading(facts: MindSpeedRlFacts) -> Iterator[RuleFinding]:
     post = facts.recipe.eval.post
     if post is None or not (post.reward is None or (isinstance(post.reward, str) and post.reward != "gsm8k")):
         return
-    said = "the recipe's verifiers" if post.reward is None else f"{post.reward}"
+    grader = "the recipe's verifiers" if post.reward is None else f"{post.reward}"
     fix = "eval.post.reward: gsm8k, or {path: FILE.py, function: compute_score}"
-    yield error(f"eval.post: {said} cannot grade outside MindSpeed-RL", fix, "eval.post.reward")
+    yield error(f"eval.post: {grader} cannot grade outside MindSpeed-RL", fix, "eval.post.reward")
 
 
 @rule("RLX166")

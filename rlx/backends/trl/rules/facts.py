@@ -9,7 +9,7 @@ from rlx.planning.rules.facts import RecipeFacts
 
 @dataclass(frozen=True)
 class TrlFacts(RecipeFacts):
-    """Steps are what it is told, and its data is repeated as often as they need."""
+    """Steps are as configured, and the data is repeated as often as they need."""
 
     @property
     def steps_of_data(self) -> int | None:

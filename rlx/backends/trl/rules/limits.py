@@ -12,7 +12,7 @@ from rlx.planning.rules.number_text import divisors, near, one_of
 from rlx.planning.rules.rule_table import RuleFinding, error, note, rule
 
 ENGINES = ("transformers", "vllm")
-# A recipe has these for other back-ends or engines; what they are by default says nothing.
+# A recipe has these for other back-ends or engines; their defaults are ignored.
 UNTAKEN = (
     *(f"backend.{name}" for name in ("engine", "entrypoint", "config_name", "key_source")),
     *(f"rollout.{name}" for name in ("tp", "ep", "memory_fraction", "enforce_eager", "deterministic")),
@@ -59,10 +59,10 @@ def platform(facts: TrlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX177")
 def model(facts: TrlFacts) -> Iterator[RuleFinding]:
-    said = facts.recipe.model
-    if said.dtype != "float32":
-        yield error(f"model.dtype {said.dtype}: rlx runs TRL in float32", "model.dtype float32", "model.dtype")
-    if said.lora is not None:
+    model = facts.recipe.model
+    if model.dtype != "float32":
+        yield error(f"model.dtype {model.dtype}: rlx runs TRL in float32", "model.dtype float32", "model.dtype")
+    if model.lora is not None:
         yield error("model.lora: rlx trains all weights with TRL", "model.lora null", "model.lora")
 
 
@@ -125,28 +125,28 @@ def grpo(facts: TrlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX173")
 def kl(facts: TrlFacts) -> Iterator[RuleFinding]:
-    said = facts.recipe.algorithm.kl
-    if said is not None and said.place != "loss":
-        yield error(f"algorithm.kl.place {said.place}: TRL's is in the loss", "place: loss", "algorithm.kl.place")
-    if said is not None and said.estimator != "low_var_kl":
-        message = f"algorithm.kl.estimator {said.estimator}: TRL has one"
+    kl = facts.recipe.algorithm.kl
+    if kl is not None and kl.place != "loss":
+        yield error(f"algorithm.kl.place {kl.place}: TRL's is in the loss", "place: loss", "algorithm.kl.place")
+    if kl is not None and kl.estimator != "low_var_kl":
+        message = f"algorithm.kl.estimator {kl.estimator}: TRL has one"
         yield error(message, "estimator: low_var_kl", "algorithm.kl.estimator")
 
 
 @rule("RLX174")
 def correction(facts: TrlFacts) -> Iterator[RuleFinding]:
-    said, place = facts.recipe.algorithm.correction, "algorithm.correction"
-    if said is None:
+    correction, place = facts.recipe.algorithm.correction, "algorithm.correction"
+    if correction is None:
         return
     if facts.recipe.rollout.engine != "vllm":
         message = f"{place} with rollout.engine {facts.recipe.rollout.engine}: TRL has none"
         yield error(message, f"{place} null", place)
         return
-    if said.rejection is not None or said.bypass:
-        key = "rejection" if said.rejection is not None else "bypass"
+    if correction.rejection is not None or correction.bypass:
+        key = "rejection" if correction.rejection is not None else "bypass"
         yield error(f"{place}.{key}: TRL has weights only", f"{place}: {{weights: token}}", f"{place}.{key}")
-    elif isinstance(said.weights_threshold, str):
-        message = f"{place}.weights_threshold {said.weights_threshold}: TRL does not tell how many weights are 0"
+    elif isinstance(correction.weights_threshold, str):
+        message = f"{place}.weights_threshold {correction.weights_threshold}: TRL does not tell how many weights are 0"
         yield error(message, "one number, to which larger weights are cut", f"{place}.weights_threshold")
 
 
@@ -159,11 +159,11 @@ def noise(facts: TrlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX180")
 def temperature(facts: TrlFacts) -> Iterator[RuleFinding]:
-    said, trained = facts.recipe.eval, facts.recipe.rollout.temperature
-    if said.every is None and not said.before_train:
+    evaluation, trained = facts.recipe.eval, facts.recipe.rollout.temperature
+    if evaluation.every is None and not evaluation.before_train:
         return
-    if said.temperature != trained:
-        message = f"eval.temperature {said.temperature:g}: TRL validates at rollout.temperature {trained:g}"
+    if evaluation.temperature != trained:
+        message = f"eval.temperature {evaluation.temperature:g}: TRL validates at rollout.temperature {trained:g}"
         yield error(message, f"eval.temperature {trained:g}; eval.post may be greedy", "eval.temperature")
     else:
         message = f"TRL samples its answers to validations, too, at temperature {trained:g}"
@@ -189,13 +189,15 @@ def head_size(facts: TrlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX184")
 def part_of_the_tokens(facts: TrlFacts) -> Iterator[RuleFinding]:
-    said = facts.recipe.rollout
+    rollout = facts.recipe.rollout
     if not _with_vllm(facts):
         return
-    if said.top_p < 1:
-        yield error(f"rollout.top_p {said.top_p:g} with vLLM: no gap can be told", "rollout.top_p 1", "rollout.top_p")
-    if said.top_k > 0:
-        yield error(f"rollout.top_k {said.top_k} with vLLM: no gap can be told", "rollout.top_k -1", "rollout.top_k")
+    if rollout.top_p < 1:
+        yield error(
+            f"rollout.top_p {rollout.top_p:g} with vLLM: no gap can be told", "rollout.top_p 1", "rollout.top_p"
+        )
+    if rollout.top_k > 0:
+        yield error(f"rollout.top_k {rollout.top_k} with vLLM: no gap can be told", "rollout.top_k -1", "rollout.top_k")
 
 
 def _with_vllm(facts: TrlFacts) -> bool:

@@ -1,4 +1,4 @@
-"""Verl's log: how its lines read, what its metrics are called, and what its forks say of noise.
+"""Verl's log: how its lines read, what its metrics are called, and what its forks print about noise.
 
 Sources: verl/trainer/ppo/metric_utils.py for the names (`perf/total_num_tokens` counts prompts and answers of a step on
 all devices, `perf/throughput` is that per second and device); verl/trainer/ppo/rollout_corr_helper.py for those of the
@@ -40,7 +40,7 @@ _STEP_HEAD = re.compile(r"step:\s?(\d{1,12})\s+-\s")
 _PART_OF_A_NAME = re.compile(r"[\w/.-]")
 # The DAPO recipe's trainer saves once more where its data ended, and logs that under the step that it did not take.
 _ONLY_SAVED = {"timing/save_checkpoint"}
-# What follows a metrics line without an end of line: a bar, or what another process said.
+# What follows a metrics line without an end of line: a bar, or the output of another process.
 _GLUED = re.compile(r"Training Progress:|\(\w+ pid=\d")
 _BAR_STATE = re.compile(r"Training Progress:[^|\n]{0,40}\|[^|\n]{0,300}\|\s*(\d{1,12})/(\d{1,12}) \[")
 _TOTAL_STEPS = re.compile(r"Total training steps: (\d{1,12})")
@@ -114,7 +114,7 @@ def _read_totals(line: str) -> Iterator[LineSays]:
 
 
 def _read_faults(line: str) -> Iterator[LoggedFault]:
-    """Read what failed while the training went on. Ray prints one line in place of several, and says of how many."""
+    """Read what failed while the training went on. Ray prints one line in place of several, and adds their number."""
     for kind, pattern in ((FaultKind.REWARD, _REWARD_FAILED), (FaultKind.OPTIMIZER, _NO_OPTIMIZER)):
         if pattern.search(line):
             folded = _FOLDED.search(line)
@@ -171,7 +171,7 @@ def configured(config: Mapping[str, Any]) -> Configured | None:
     return Configured(
         total_steps=_count(trainer, "total_training_steps"),
         validates_every=max(trainer["test_freq"], 0),
-        # verl validates before the training unless it is told not to.
+        # verl validates before the training by default.
         validates_first=trainer.get("val_before_train", True) is True,
         validation_samples=_count(_section(rollout, "val_kwargs"), "n") or 1,
         reports_probability_gap=rollout.get("calculate_log_probs") is True,

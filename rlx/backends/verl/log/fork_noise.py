@@ -114,8 +114,8 @@ WORDINGS = (
 
 def read_noise_line(line: str) -> NoiseSays | None:
     """Read what a line of a fork says about noise; None: nothing, or nothing but what other back-ends print, too."""
-    if said := read_applied(line):
-        return replace(said, per_layer=_PER_LAYER in line)
+    if layers := read_applied(line):
+        return replace(layers, per_layer=_PER_LAYER in line)
     if match := at_begin(_CONTEXT, line):
         sigma = read_sigma(match[2])
         return None if sigma is None else Context(_step(match[1]), sigma, _PER_LAYER in line)
@@ -167,8 +167,8 @@ def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[Charge]:
 
 
 def _step_never_advanced(evidence: Evidence, found: Application) -> Iterator[Charge]:
-    said = [each for each in evidence.announced if not each.epoch_aware]
-    if said and len(training_steps(evidence)) > 1 and found.due and {each.step for each in said} == {1}:
+    announced = [each for each in evidence.announced if not each.epoch_aware]
+    if announced and len(training_steps(evidence)) > 1 and found.due and {each.step for each in announced} == {1}:
         yield invalid(
             "RLX615",
             f"the fork's noise stands still at its step 0, which is free of noise, in all of "

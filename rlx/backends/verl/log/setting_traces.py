@@ -99,7 +99,7 @@ _EXPERTS = (
 _NAMES_OF_EXPERTS = re.compile(
     r"\d+B-A\d|moe|mixtral|deepseek[-_]?(v[2-9]|r1(?!-distill))|moonlight|gpt-oss|kimi-k2|llama-4", re.IGNORECASE
 )
-"""No setting says what a model is made of, and most are run without parallel experts: `Qwen3-30B-A3B`."""
+"""No setting names the kind of a model, and most are run without parallel experts: `Qwen3-30B-A3B`."""
 
 
 def _kl(given: TraceInput) -> Reading:
@@ -219,7 +219,7 @@ def _epochs(given: TraceInput) -> Reading:
 
 
 def _ends_with_its_data(given: TraceInput) -> bool:
-    """Tell whether the epochs alone say how many steps the run takes, each of them of one batch."""
+    """Tell whether the epochs alone determine the number of steps, each of them of one batch."""
     counted_otherwise = {Mode.OFF_POLICY, Mode.FILTERED_GROUPS, Mode.PARTIAL_ROLLOUTS, Mode.RESUMED}
     is_limited = given.value("trainer.total_training_steps") is not None
     return given.total_steps > 0 and not is_limited and not given.modes & counted_otherwise
@@ -387,5 +387,5 @@ TRACES = (
     Trace(("model.dtype",), "the records of the engine's weights", _dtype, ALL_MODES - {Mode.QUANTISED_ROLLOUT}),
     Trace(("model.lora",), "the records of the trainer's weights", _lora, ALL_MODES),
 )
-"""No metric of verl tells clipping, the entropy coefficient, the temperature or the aggregation of the loss."""
+"""No metric of verl shows clipping, the entropy coefficient, the temperature or the aggregation of the loss."""
 PRECISION = PrecisionSettings(_KEYS, trained_in, validated_in)

@@ -106,15 +106,15 @@ class _Maker:
         document = _applied(self.resolved.document, changes)
         document |= {"reward": reward.section, "waive": {}}
         changed = {one.key for one in changes if one.recipe != one.rehearsed}
-        kept, said = translated(self._resolved(document), changed | reward.changed)
+        kept, reported = translated(self._resolved(document), changed | reward.changed)
         document["overrides"] = dict(kept)
         shown = [one for one in (*changes, *reward.changes) if one.recipe != one.rehearsed]
         return Rehearsal(
             resolved=self._resolved(document),
             factor=factor,
             model=self.model,
-            changes=(*shown, *(one for one in said if isinstance(one, Change))),
-            untold=tuple(self._untold(reward, said)),
+            changes=(*shown, *(one for one in reported if isinstance(one, Change))),
+            untold=tuple(self._untold(reward, reported)),
             files=reward.files,
             rows=rows,
             engine=self.engine,
@@ -131,7 +131,7 @@ class _Maker:
         yield from _rollout(recipe, self.engine, batch.devices)
         yield from _rest(recipe, self.secrets)
 
-    def _untold(self, reward: RecordedReward, said: Iterable[Change | NotCovered]) -> Iterator[NotCovered]:
+    def _untold(self, reward: RecordedReward, reported: Iterable[Change | NotCovered]) -> Iterator[NotCovered]:
         yield from _not_covered(self.resolved.recipe, self.engine)
         if facts_of(self.resolved).architecture is None:
             yield NotCovered(
@@ -139,7 +139,7 @@ class _Maker:
             )
         yield from fork_keys_untold(self.resolved)
         yield from reward.untold
-        yield from (one for one in said if isinstance(one, NotCovered))
+        yield from (one for one in reported if isinstance(one, NotCovered))
 
     def _resolved(self, document: Mapping[str, Any]) -> ResolvedRecipe:
         from rlx.recipe import Recipe

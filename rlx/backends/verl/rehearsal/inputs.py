@@ -71,23 +71,23 @@ def translated(
     # These follow from what the rehearsal changes, or from the CPU alone.
     ours = {one.key for one in written_by_rlx if one.source in changed or one.source == "rollout.engine"}
     kept: dict[str, object] = {}
-    said: list[Change | NotCovered] = []
+    reported: list[Change | NotCovered] = []
     for written, value in twin.recipe.overrides.items():
         override = Override.read(written, value)
         now, why = _fate(override, table, ours)
         if twin.recipe.rollout.engine == "vllm" and _is_for_accelerators(override.key):
             now, why = None, "an argument of vLLM on accelerators"
         if now is None:
-            said.append(NotCovered(f"overrides.{written}: {value}", why))
+            reported.append(NotCovered(f"overrides.{written}: {value}", why))
             continue
         room = twin.recipe.data.max_prompt_tokens + twin.recipe.data.max_response_tokens
         if now.endswith("rollout.max_model_len") and isinstance(value, int) and value < room:
-            said.append(Change(f"overrides.{written}", value, room, "prompts are counted in bytes"))
+            reported.append(Change(f"overrides.{written}", value, room, "prompts are counted in bytes"))
             value = room
         kept[now] = value
         if now != written:
-            said.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
-    return kept, said
+            reported.append(Change(f"overrides.{written}", value, f"{now}: {value}", why))
+    return kept, reported
 
 
 def _is_for_accelerators(key: str) -> bool:

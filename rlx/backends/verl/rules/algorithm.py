@@ -75,9 +75,9 @@ def unknown_loss(facts: VerlFacts) -> Iterator[RuleFinding]:
     # Code that is not verl's own can register losses.
     backend = facts.recipe.backend
     has_other_code = backend.key_source or backend.entrypoint or facts.setting(f"{MODEL}.external_lib")
-    say = warning if has_other_code else error
+    report = warning if has_other_code else error
     message = f"{facts.named(MODE)}: verl {facts.settings.version} has no such loss"
-    yield say(message, f"use {', '.join(known)}", facts.source(MODE))
+    yield report(message, f"use {', '.join(known)}", facts.source(MODE))
 
 
 @rule("RLX124")
@@ -86,8 +86,8 @@ def unread_setting(facts: VerlFacts) -> Iterator[RuleFinding]:
     for key in (LOW, HIGH, DUAL):
         if key in _UNREAD.get(str(mode), ()) and key in written:
             # A habit of many scripts, and there is nothing that it could have cut off.
-            say = note if key == DUAL else warning
-            yield say(f"{facts.named(key)}: loss {mode} does not read it", f"remove {facts.source(key)}")
+            report = note if key == DUAL else warning
+            yield report(f"{facts.named(key)}: loss {mode} does not read it", f"remove {facts.source(key)}")
     bounds = (facts.setting(LOW), facts.setting(HIGH))
     if CLIP in written and None not in bounds and bounds != (facts.setting(CLIP), facts.setting(CLIP)):
         named = f"{facts.named(LOW)} and {facts.named(HIGH)}"

@@ -83,7 +83,7 @@ def log_prob_micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
 def reference_micro_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
     micro, share = facts.count(REF_MICRO), _share(facts, _padded_samples(facts))
     dynamic = facts.is_true(f"{REF}.log_prob_use_dynamic_bsz")
-    # Where one recipe key feeds both passes, RLX107 has said it.
+    # Where one recipe key feeds both passes, RLX107 reports it.
     counts = facts.release >= (0, 8) and not dynamic and facts.source(REF_MICRO) != facts.source(LOG_MICRO)
     if _has_reference(facts) and counts and micro and share and share % micro:
         yield _indivisible(facts, REF_MICRO, micro, share, "a device has of each step")
@@ -154,11 +154,11 @@ def fills_a_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX102")
 def data_lasts(facts: VerlFacts) -> Iterator[RuleFinding]:
-    asked, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
+    steps, every = facts.count("trainer.total_training_steps"), facts.count("trainer.test_freq")
     last = facts.steps_of_data
-    if not asked or not last or last >= asked:
+    if not steps or not last or last >= steps:
         return
-    message = f"the data ends after step {last} of {asked}: verl stops there without a last validation"
+    message = f"the data ends after step {last} of {steps}: verl stops there without a last validation"
     fix = "raise the number of epochs or lower the number of steps"
     ends = f"; or eval.every {one_of(near(divisors(last), every))}" if every else ""
     yield warning(message, fix + ends, "train.steps")
@@ -172,8 +172,8 @@ def dynamic_batch_holds_a_sample(facts: VerlFacts) -> Iterator[RuleFinding]:
         needed = -(-longest // cp)
         message = f"{facts.named(key)} × {cp} sequence-parallel devices is less than the {longest} tokens of a sample"
         # Before 0.8 every sample is padded to its longest; later ones count what it really has.
-        say = error if facts.release < (0, 8) else warning
-        yield say(message, f"{key} {needed} or more", facts.source(key))
+        report = error if facts.release < (0, 8) else warning
+        yield report(message, f"{key} {needed} or more", facts.source(key))
 
 
 @rule("RLX112")
@@ -259,8 +259,8 @@ def cold_sampling(facts: VerlFacts) -> Iterator[RuleFinding]:
 @rule("RLX121")
 def filter_metric(facts: VerlFacts) -> Iterator[RuleFinding]:
     key = f"{_FILTER}.metric"
-    asked = facts.is_dapo_recipe or facts.uses_v1
-    if facts.filters_groups and asked and not facts.setting(key):
+    is_read = facts.is_dapo_recipe or facts.uses_v1
+    if facts.filters_groups and is_read and not facts.setting(key):
         metric = "acc" if facts.is_dapo_recipe else "reward"
         yield error(
             f"{facts.named(key)} with {facts.source(f'{_FILTER}.enable')}", f"{key}: {metric}", facts.source(key)

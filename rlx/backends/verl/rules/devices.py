@@ -88,16 +88,16 @@ def expandable_segments(facts: VerlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX452")
 def hccl_ports(facts: VerlFacts) -> Iterator[RuleFinding]:
-    told = {name: facts.recipe.env.get(name, "auto") for name in _PORTS}
-    ranges = {name: _port_ranges(value) for name, value in told.items() if value != "auto"}
+    values = {name: facts.recipe.env.get(name, "auto") for name in _PORTS}
+    ranges = {name: _port_ranges(value) for name, value in values.items() if value != "auto"}
     for name, found in ranges.items():
         if not found:
             yield error(
-                f"env.{name} {told[name]}: no range of ports", "write it as 60000-60050, or auto", f"env.{name}"
+                f"env.{name} {values[name]}: no range of ports", "write it as 60000-60050, or auto", f"env.{name}"
             )
     host, npu = (ranges.get(name) or [] for name in _PORTS)
     if any(max(one[0], two[0]) <= min(one[1], two[1]) for one in host for two in npu):
-        texts = " and ".join(f"{name} {told[name]}" for name in _PORTS)
+        texts = " and ".join(f"{name} {values[name]}" for name in _PORTS)
         yield error(f"env: {texts} overlap", "61000-61050 for the NPUs, 60000-60050 for the host", f"env.{_PORTS[1]}")
 
 
@@ -173,8 +173,8 @@ def torch_compile(facts: VerlFacts) -> Iterator[RuleFinding]:
 @rule("RLX460")
 def told_device(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, device = "trainer.device", facts.recipe.layout.device
-    told = facts.setting(key)
-    if told is not None and told != device and facts.release < (0, 7):
+    written = facts.setting(key)
+    if written is not None and written != device and facts.release < (0, 7):
         yield error(f"{facts.named(key)}, and layout.device is {device}", f"remove {facts.source(key)}")
 
 

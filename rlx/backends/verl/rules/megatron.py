@@ -117,7 +117,7 @@ def fields_of_others(facts: VerlFacts) -> Iterator[RuleFinding]:
         parent = section.rpartition(".")[0]
         by_mbridge = facts.is_true(f"{parent}.use_mbridge") and facts.setting(f"{parent}.vanilla_mbridge") is not False
         # Their classes are called with every key; the others get only the keys that they have.
-        says = error if by_mbridge or facts.release < (0, 6) else warning
-        lost = "the workers would end with TypeError" if says is error else "it would be left out"
+        report = error if by_mbridge or facts.release < (0, 6) else warning
+        lost = "the workers would end with TypeError" if report is error else "it would be left out"
         message = f"{section}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} none of the model's: {lost}"
-        yield says(message, "overrides: " + ", ".join(f"~{section}.{name}: null" for name in names), section)
+        yield report(message, "overrides: " + ", ".join(f"~{section}.{name}: null" for name in names), section)

@@ -51,8 +51,10 @@ def little_cache(facts: VerlFacts) -> Iterator[RuleFinding]:
 @rule("RLX304")
 def whole_context(facts: VerlFacts) -> Iterator[RuleFinding]:
     key, most = f"{ROLLOUT}.max_model_len", facts.architecture.max_positions if facts.architecture else None
-    asked = facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None
-    if not (asked and most and facts.memory and facts.longest):
+    takes_whole_context = (
+        facts.release >= (0, 7) and facts.setting(f"{ROLLOUT}.name") == "vllm" and facts.setting(key) is None
+    )
+    if not (takes_whole_context and most and facts.memory and facts.longest):
         return
     cache = replace(facts.memory.cache, sequence=most)
     if _room(cache, _WORK_MARGIN) < 1 <= _room(facts.memory.cache, -_WORK_MARGIN):

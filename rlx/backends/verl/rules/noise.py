@@ -52,8 +52,8 @@ def lora_accumulation(facts: VerlFacts) -> Iterator[RuleFinding]:
 
 @rule("RLX628")
 def overridden_noise(facts: VerlFacts) -> Iterator[RuleFinding]:
-    told = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
-    for name in told:
+    names = ("enabled", "sigma_start", "sigma_end", "num_stages", "target_modules", "exclude_patterns", "layer_types")
+    for name in names:
         key = f"{FORK}.{name}"
         if facts.source(key).startswith("overrides."):
             message = f"{facts.source(key)}: the recipe's aqn section says what the noise is"

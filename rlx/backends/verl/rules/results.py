@@ -81,9 +81,9 @@ def last_validation_of_fork(facts: VerlFacts) -> Iterator[RuleFinding]:
 @rule("RLX740")
 def greedy_repeats(facts: VerlFacts) -> Iterator[RuleFinding]:
     evaluation = facts.recipe.eval
-    for key, asked in (("eval", evaluation), ("eval.post", evaluation.post)):
-        if asked is not None and asked.n > 1 and asked.temperature == 0:
-            message = f"{key}.n {asked.n} with {key}.temperature 0: the answers to a question are all the same"
+    for key, section in (("eval", evaluation), ("eval.post", evaluation.post)):
+        if section is not None and section.n > 1 and section.temperature == 0:
+            message = f"{key}.n {section.n} with {key}.temperature 0: the answers to a question are all the same"
             yield warning(message, f"{key}.n 1, or {key}.temperature 0.6", f"{key}.n")
 
 
@@ -91,13 +91,13 @@ def greedy_repeats(facts: VerlFacts) -> Iterator[RuleFinding]:
 def last_checkpoint(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.eval.post is None:
         return
-    every, ends, asked = facts.whole(_SAVE), facts.steps_of_data, facts.count("trainer.total_training_steps")
+    every, ends, steps = facts.whole(_SAVE), facts.steps_of_data, facts.count("trainer.total_training_steps")
     if not every or every < 1:
         fits = f"train.save_every {facts.steps}" if facts.steps else "set train.save_every"
         named = facts.named(_SAVE) if facts.recipe.train.save_every else "train.save_every null"
         yield error(f"{named}: eval.post would find no checkpoint", fits, "train.save_every")
-    elif ends and asked and ends < asked and ends % every:
-        message = f"{facts.named(_SAVE)}: the data ends at step {ends} of {asked}, and that step is not saved"
+    elif ends and steps and ends < steps and ends % every:
+        message = f"{facts.named(_SAVE)}: the data ends at step {ends} of {steps}, and that step is not saved"
         yield error(message, f"train.save_every {one_of(near(divisors(ends), every))}", "train.save_every")
 
 
