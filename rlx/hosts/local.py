@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import IO
 
-from rlx.hosts.link import AnswerTooLong, Opening
+from rlx.hosts.connection import AnswerTooLong, Opening
 from rlx.hosts.process import exchange
 from rlx.hosts.remote_shell import KEPT_VARIABLES, timed_out, too_much
 from rlx.hosts.transport import Completed

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO
 
+from rlx.hosts.connection import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds, Opening
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, LeftSeconds, Opening
 
 _CHUNK_BYTES = 65536
 

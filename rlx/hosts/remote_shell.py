@@ -20,8 +20,8 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from rlx.hosts.connection import MOST_ANSWER_BYTES, AnswerTooLong, Connection, ConnectionFailure, Opening, Session
 from rlx.hosts.host_errors import TimedOut, TooMuch, Unreachable, waited_out
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, Connection, ConnectionFailure, Opening, Session
 from rlx.hosts.transport import Completed, shown
 from rlx.model import Cmd
 
@@ -78,11 +78,11 @@ echo $mark >&2
 
 
 class RemoteTransport:
-    """Runs commands through a link, each in a shell of its own. `entry` starts that shell; `environment` precedes
+    """Runs commands through a connection, each in a shell of its own. `entry` starts that shell; `environment` precedes
     the command."""
 
-    def __init__(self, link: Connection, entry: str = f"exec {READ_AND_RUN}", environment: str = _CLEAN) -> None:
-        self.link = link
+    def __init__(self, connection: Connection, entry: str = f"exec {READ_AND_RUN}", environment: str = _CLEAN) -> None:
+        self.connection = connection
         self._entry = entry
         self._environment = environment
 
@@ -95,19 +95,19 @@ class RemoteTransport:
 
     def open_ahead(self) -> None:
         """Start a shell for the next command: then that costs one round trip, no three. Unused, it ends with rlx."""
-        self.link.open_ahead(self._entry)
+        self.connection.open_ahead(self._entry)
 
     def _try_to_run(self, cmd: Cmd, stdin: bytes, timeout_s: float, tries_left: int) -> Completed | None:
         mark = secrets.token_hex(16)
         head = _first_line(mark, cmd, len(stdin), self._environment)
         try:
-            with self.link.open(self._entry, streaming=False) as session:
+            with self.connection.open(self._entry, streaming=False) as session:
                 out = session.exchange(head + stdin, timeout_s, Opening(mark.encode()))
                 code, err = session.end()
         except TimeoutError:
-            raise timed_out(self.link.host, cmd, timeout_s) from None
+            raise timed_out(self.connection.host, cmd, timeout_s) from None
         except AnswerTooLong:
-            raise too_much(self.link.host, cmd) from None
+            raise too_much(self.connection.host, cmd) from None
         reply = _Reply(mark.encode(), err)
         if code == 0 and reply.code is not None:
             return Completed(reply.code, _after(out, mark.encode() + b"\n"), reply.err)
@@ -117,7 +117,7 @@ class RemoteTransport:
     @contextmanager
     def stream(self, cmd: Cmd) -> Iterator[Iterator[bytes]]:
         with ExitStack() as sessions:
-            first = sessions.enter_context(self.link.open(self._entry, streaming=True))
+            first = sessions.enter_context(self.connection.open(self._entry, streaming=True))
             yield self._chunks(cmd, first, sessions)
 
     def _chunks(self, cmd: Cmd, session: Session, sessions: ExitStack) -> Iterator[bytes]:
@@ -126,23 +126,23 @@ class RemoteTransport:
             try:
                 yield from _behind(mark.encode() + b"\n", session, _first_line(mark, cmd, 0, self._environment))
             except TimeoutError:
-                raise timed_out(self.link.host, cmd, _BEGIN_S) from None
+                raise timed_out(self.connection.host, cmd, _BEGIN_S) from None
             code, err = session.end()
             reply = _Reply(mark.encode(), err)
             if code == 0 and reply.code is not None:
                 return
             self._raise_unless_harmless(cmd, code, reply, tries_left)
-            session = sessions.enter_context(self.link.open(self._entry, streaming=True))
+            session = sessions.enter_context(self.connection.open(self._entry, streaming=True))
         raise self._never_began(cmd)
 
     def _raise_unless_harmless(self, cmd: Cmd, code: int, reply: _Reply, tries_left: int) -> None:
-        error = self.link.explain(ConnectionFailure(cmd, code, reply.said, reply.began))
+        error = self.connection.explain(ConnectionFailure(cmd, code, reply.said, reply.began))
         if error is not None and not (tries_left and waited_out(error)):
             raise error
 
     def _never_began(self, cmd: Cmd) -> Unreachable:
         return Unreachable(
-            f"{self.link.host}: the connection broke before the command began: {shown(cmd)}", "try again"
+            f"{self.connection.host}: the connection broke before the command began: {shown(cmd)}", "try again"
         )
 
 

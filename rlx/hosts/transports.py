@@ -8,12 +8,12 @@ from functools import cache
 from importlib.util import find_spec
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.connection import Connection
 from rlx.hosts.containers.docker_exec import ContainerTransport
 from rlx.hosts.host_errors import ToolMissing
-from rlx.hosts.link import Connection
 from rlx.hosts.local import LocalTransport
 from rlx.hosts.remote_shell import RemoteTransport
-from rlx.hosts.ssh.openssh import OpensshLink, interactive
+from rlx.hosts.ssh.openssh import OpensshConnection, interactive
 from rlx.hosts.transport import Transport
 from rlx.installed import install_command
 from rlx.model import Cmd, Place
@@ -33,14 +33,16 @@ _log = logging.getLogger(__name__)
 
 def transport_for(place: Place) -> Transport:
     """Make the transport, without network. Raises UsageError for a wrong destination, ToolMissing without paramiko."""
-    host = LocalTransport() if place.destination is None else RemoteTransport(_link(place, place.destination))
+    host = LocalTransport() if place.destination is None else RemoteTransport(_connection_to(place, place.destination))
     return ContainerTransport(host, place.inside) if place.inside else host
 
 
 def connect(place: Place) -> None:
     """Log in where that takes time, before several commands start at once. Raises HostError."""
-    if place.destination is not None and isinstance(link := _link(place, place.destination), OpensshLink):
-        link.connect()
+    if place.destination is not None and isinstance(
+        connection := _connection_to(place, place.destination), OpensshConnection
+    ):
+        connection.connect()
 
 
 def open_ahead(place: Place) -> None:
@@ -49,16 +51,16 @@ def open_ahead(place: Place) -> None:
         transport.open_ahead()
 
 
-def _link(place: Place, destination: str) -> Connection:
+def _connection_to(place: Place, destination: str) -> Connection:
     if place.via == "openssh" and not _ssh_is_missing(place):
-        return OpensshLink(place.host, destination)
+        return OpensshConnection(place.host, destination)
     if place.via not in ("openssh", "paramiko"):
         raise UsageError(f"{place.host}: no transport is called {place.via!r}", "write openssh or paramiko")
     if find_spec("paramiko") is None:
         raise ToolMissing(f"{place.host}: paramiko is not installed", install_command("paramiko"))
-    from rlx.hosts.ssh.paramiko_transport import ParamikoLink
+    from rlx.hosts.ssh.paramiko_transport import ParamikoConnection
 
-    return ParamikoLink(place.host, destination)
+    return ParamikoConnection(place.host, destination)
 
 
 def _ssh_is_missing(place: Place) -> bool:

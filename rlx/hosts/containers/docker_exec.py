@@ -13,8 +13,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.connection import Connection, ConnectionFailure, Session
 from rlx.hosts.host_errors import ContainerGone, Unreachable
-from rlx.hosts.link import Connection, ConnectionFailure, Session
 from rlx.hosts.local import LocalTransport, clean_environment
 from rlx.hosts.process import ProcessSession, process_session
 from rlx.hosts.remote_shell import READ_AND_RUN, RemoteTransport
@@ -30,12 +30,12 @@ class ContainerTransport(RemoteTransport):
     def __init__(self, inner: LocalTransport | RemoteTransport, container: str) -> None:
         if not _NAME.fullmatch(container):
             raise UsageError(f"{container!r} is not a container's name or id", "see `docker ps` on the host")
-        link = inner.link if isinstance(inner, RemoteTransport) else _LocalLink()
+        connection = inner.connection if isinstance(inner, RemoteTransport) else _LocalConnection()
         entry = f"exec docker exec -i {container} {READ_AND_RUN}"
-        super().__init__(_ContainerLink(link, container), entry, environment="")
+        super().__init__(_ContainerConnection(connection, container), entry, environment="")
 
 
-class _LocalLink:
+class _LocalConnection:
     host = "local"
 
     @contextmanager
@@ -78,27 +78,27 @@ _WORDINGS = (
 )
 
 
-class _ContainerLink:
-    def __init__(self, link: Connection, container: str) -> None:
-        self.host = f"{link.host}, container {container}"
-        self._link = link
+class _ContainerConnection:
+    def __init__(self, connection: Connection, container: str) -> None:
+        self.host = f"{connection.host}, container {container}"
+        self._connection = connection
         self._container = container
 
     def open(self, line: str, *, streaming: bool) -> AbstractContextManager[Session]:
-        return self._link.open(line, streaming=streaming)
+        return self._connection.open(line, streaming=streaming)
 
     def open_ahead(self, line: str) -> None:
-        self._link.open_ahead(line)
+        self._connection.open_ahead(line)
 
     def explain(self, failure: ConnectionFailure) -> RlxError | None:
         if failure.code == _CONNECTION_FAILED:
-            return self._link.explain(failure)
+            return self._connection.explain(failure)
         if failure.began:
             return self._stopped(failure)
         for wording in _WORDINGS:
             if re.search(wording.says, failure.said, re.IGNORECASE):
                 return self._gone(wording.meaning, wording.hint.format(container=self._container), failure)
-        return self._link.explain(failure)
+        return self._connection.explain(failure)
 
     def _stopped(self, failure: ConnectionFailure) -> ContainerGone:
         hint = f"on the host: docker ps -a --filter name={self._container}"

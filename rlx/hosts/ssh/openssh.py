@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.connection import ConnectionFailure, Session
 from rlx.hosts.host_errors import HostError, TimedOut, Unreachable, waited_out
-from rlx.hosts.link import ConnectionFailure, Session
 from rlx.hosts.process import process_session, start_ahead
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.ssh_config import ssh_config
@@ -103,7 +103,7 @@ def _address(destination: str) -> list[str]:
     return [*port, "--", f"{url['user'] or ''}{url['address']}"]
 
 
-class OpensshLink:
+class OpensshConnection:
     def __init__(self, host: str, destination: str) -> None:
         self.host = host
         self._destination = check_destination(destination)

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rlx.errors import RlxError, UsageError
+from rlx.hosts.connection import MOST_ANSWER_BYTES, AnswerTooLong, ConnectionFailure, LeftSeconds, Opening
 from rlx.hosts.host_errors import AccessDenied, HostError, HostKeyChanged, HostKeyUnknown, Unreachable
-from rlx.hosts.link import MOST_ANSWER_BYTES, AnswerTooLong, ConnectionFailure, LeftSeconds, Opening
 from rlx.hosts.ssh.channel_limit import turn
 from rlx.hosts.ssh.openssh import check_destination
 from rlx.hosts.ssh.ssh_config import ssh_config
@@ -54,7 +54,7 @@ _connections: dict[SshSettings, paramiko.SSHClient] = {}
 _locks: defaultdict[SshSettings, threading.Lock] = defaultdict(threading.Lock)
 
 
-class ParamikoLink:
+class ParamikoConnection:
     """A connection per destination, kept open until rlx ends."""
 
     def __init__(self, host: str, destination: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rlx.hosts.connection import ConnectionFailure
 from rlx.hosts.host_errors import (
     AccessDenied,
     ConnectionLost,
@@ -13,7 +14,6 @@ from rlx.hosts.host_errors import (
     HostKeyUnknown,
     Unreachable,
 )
-from rlx.hosts.link import ConnectionFailure
 from rlx.hosts.ssh.ssh_config import ssh_config
 from rlx.hosts.transport import shown
 
