@@ -37,8 +37,8 @@ def schedule(
 ) -> None:
     """Print sigma step by step, and how much of it rounding leaves.
 
-    For each stage: the share of weights that differ after rounding to a dtype, and the standard deviation that
-    arrives, where `sigma` was asked for. Factors on single layers (aqn.multipliers) come on top.
+    For each stage: the share of weights that differ after rounding to a dtype, and the standard deviation that remains
+    of `sigma`. Factors of single layers (aqn.multipliers) are not included.
     """
     from rlx.api.noise import noise_schedule, norm_weights
     from rlx.cli.text.noise_text import markdown_text, print_terminal, schedule_answer
@@ -99,10 +99,10 @@ def audit(
         bool, typer.Option("--yes", "-y", help="Do not ask before code of the checkout is executed.")
     ] = False,
 ) -> None:
-    """Say what the noise code of a checkout does to a real model: read its source, then execute it.
+    """Check what the noise code of a checkout does to a real model, by reading and executing it.
 
-    The code runs in a process of its own with a tiny Qwen2 of transformers, and of vLLM where --python has that. It
-    gets no variable of this shell and a scratch folder as home, but it can read your files: it is no sandbox.
+    The code runs in its own process with a tiny Qwen2 of transformers, and of vLLM if --python has it. It gets no
+    variables of this shell and an empty home folder, but it can read your files: it is no sandbox.
     """
     from rlx.api.noise import AuditSchedule, read_noise_code, run_noise_code
     from rlx.cli.text.noise_text import audit_answer, print_reading, print_runs

@@ -22,7 +22,7 @@ def attach(
 ) -> None:
     """Open the terminal session of a run.
 
-    Read-only unless --write; Ctrl-b d detaches. The run does not depend on the session: closing it ends nothing.
+    Read-only unless --write; Ctrl-b d detaches. Closing the session does not end the run.
     """
     from rlx.api.watching import attachable
     from rlx.hosts.ssh.openssh import ssh_environment

@@ -46,15 +46,14 @@ def compare(
 ) -> None:
     """Compare arms, and state what the data supports.
 
-    By step: difference, interval, p-value, and what differs besides the treatment. An arm is all its runs of the
-    newest launch in which all named arms have finished, one a seed; ids joined by commas are one arm. Several seeds
-    that the runs show say something about the treatment, one run says something about two checkpoints, item by item
-    where the outputs were kept.
-    Values meet at the last step at which all runs were validated; a peak is shown and never used. Runs of a registered
-    experiment first answer its question, once all of them are in. Exit code: 0 the claim may be reported as it is
-    worded: all runs are valid and comparable · 11 a run has not finished, or a registered one is missing · 14 it may
-    not: a run is invalid, incomplete, contradicted by its own evidence or unverified, the runs are not comparable, the
-    control collapsed, or the registered question has no answer.
+    By step: difference, interval, p-value, and what differs besides the treatment. An arm is all its runs of the newest
+    launch in which all named arms have finished, one per seed; ids joined by commas are one arm. Several seeds say
+    something about the treatment, single runs only about two checkpoints, item by item where the outputs were kept.
+    Values are compared at the last step that all runs validated; a peak is shown and never used. Runs of a registered
+    experiment answer its question first, once all of them have ended. Exit code: 0 the claim may be reported as worded:
+    all runs are valid and comparable · 11 a run has not finished, or a registered one is missing · 14 it may not: a run
+    is invalid, incomplete, contradicted by its own evidence or unverified, the runs are not comparable, the control
+    collapsed, or the registered question has no answer.
     """
     from rlx.api.comparing import compare_named
     from rlx.api.runs import open_index

@@ -32,8 +32,8 @@ def _alone(context: typer.Context) -> None:
 def list_(as_json: _Json = False) -> None:
     """List the settings, and where each is written.
 
-    host: of commands that name none. container: on that host. root: the folder of its runs. Then the folders and files
-    of rlx, which variables name: RLX_HOME, RLX_CONFIG, RLX_PROJECT.
+    host: for commands that name none. container: on that host. root: the folder of its runs. Then the folders and files
+    of rlx, which RLX_HOME, RLX_CONFIG and RLX_PROJECT name.
     """
     from rlx.api.settings import settings
 

@@ -38,8 +38,8 @@ def tiny_cpu(
 ) -> None:
     """Make the tiny model and its data.
 
-    They are made where the training will read them: here, on the host, or in its container. Prints the folder. What is
-    complete already is left alone.
+    They are made where the training will read them: here, on the host, or in its container. Prints the folder. A
+    complete one is left as it is.
     """
     from rlx.api.data import data_site, make_tiny_data
 
@@ -88,8 +88,8 @@ def gsm8k(
 ) -> None:
     """Convert GSM8K for a training framework.
 
-    Source and target are paths on this machine, on the host, or in its container. Nothing is written if one row is
-    bad; what is there already is left alone, so a conversion that was cut off can be repeated. Prints the files.
+    Source and target are paths on this machine, on the host, or in its container. Nothing is written if a row is bad;
+    existing files are left as they are, so an interrupted conversion can be repeated. Prints the files.
     """
     from rlx.api.data import data_site, refuse_relative
     from rlx.hosts.host_errors import reading_answer
@@ -187,7 +187,8 @@ def check(
     """Check that the data files fit the recipe.
 
     Rows, columns, chat messages, ground truths for the recipe's reward, prompt lengths where the model's tokenizer is,
-    and questions that both files have. Files are looked at where a launch would read them. Exit 5 if they do not fit.
+    and questions that both files contain. Files are read where a launch would read them. Exit code 5 if they do not
+    fit.
     """
     from rlx.api.data import check_data
     from rlx.hosts.sent_python import place_text

@@ -26,8 +26,8 @@ def demo(
     """Show what rlx detects, on recorded runs.
 
     A correct pair of runs, and three that are not: an arm named AQN without any noise, one that was cut short, one that
-    was evaluated in another way. Nothing is trained and no host is asked. The runs are kept in a folder of their own
-    and never appear among yours.
+    was evaluated differently. Nothing is trained and no host is queried. The runs are kept in a folder of their own and
+    do not appear among yours.
     """
     from rlx.api.demo import demo as show
 

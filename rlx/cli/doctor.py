@@ -34,9 +34,9 @@ def doctor(
 ) -> None:
     """Check a host for problems.
 
-    Devices, software, disks and what would make a run fail. One connection, and nothing is left there. With a recipe,
-    the findings are those of rlx plan and rlx launch, with their exit codes: 2 if an error is the recipe's own, 5 for
-    any other; 4 if the host cannot be reached.
+    Devices, software, disks and what would make a run fail, over one connection; nothing is left on the host. With a
+    recipe, the findings are those of rlx plan and rlx launch, with their exit codes: 2 if an error is the recipe's own,
+    5 for any other; 4 if the host cannot be reached.
     """
     from rlx.api.doctor import examine_host
 

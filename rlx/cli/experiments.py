@@ -23,9 +23,8 @@ def experiments(
 ) -> None:
     """List registered experiments and their runs.
 
-    A recipe's `experiment` is registered by its first launch: question, test, seeds, and how the arms are graded. Each
-    registered run is in the table, also a missing one; below it what failed, what was launched again, and what was
-    added.
+    A recipe's `experiment` is registered by its first launch: question, test, seeds, and how the arms are graded. The
+    table has each registered run, also a missing one; below it are failed, relaunched and added runs.
     """
     from rlx.api.experiments import experiments as find
     from rlx.cli.text.experiment_text import experiment_document, experiment_parts

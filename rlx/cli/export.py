@@ -34,9 +34,9 @@ def export(
 ) -> None:
     """Export runs for a tracker, offline.
 
-    Every run carries its verdict, arm, seed, experiment and launch as tags, and the verdict in its name where it is not
-    valid. Nothing leaves this machine: the last line is the command that shows or sends them. TensorBoard takes no
-    package, each other tracker its own.
+    Every run carries its verdict, arm, seed, experiment and launch as tags, and the verdict in its name unless it is
+    valid. Nothing leaves this machine: the last line is the command that shows or sends them. TensorBoard needs no
+    package, every other tracker its own.
     """
     from rlx.api.metrics import export as export_runs
 

@@ -84,7 +84,7 @@ def _warn_of_untrusted() -> None:
 
 @hosts.command()
 def show(name: _Name, as_json: _Json = False) -> None:
-    """Show everything about one host; a bare ssh destination is one, too."""
+    """Show everything about one host, which may also be a bare ssh destination."""
     from rlx.hosts import known_host
 
     host = known_host(name)
@@ -92,7 +92,7 @@ def show(name: _Name, as_json: _Json = False) -> None:
         print_json({"host": _document(host)})
         return
     for key, value in (_document(host) | {"device": _device(host)}).items():
-        # As the entry has it: the scheduler's name is the key of its settings.
+        # As in the entry, the name of the scheduler is the key of its settings.
         key, value = (value["scheduler"], value["settings"]) if key == "batch" and value else (key, value)
         print(f"{key:10} {_words(value)}")
 
@@ -125,9 +125,9 @@ def add(
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an entry of that name.")] = False,
 ) -> None:
-    """Add a host to your hosts.yaml. The host itself is not asked.
+    """Add a host to your hosts.yaml. The host itself is not queried.
 
-    Says which folder the runs will have there, and why: --root, or what a launch chooses without it.
+    Prints which folder the runs will have there, and why: --root, or what a launch chooses without it.
     """
     from rlx.hosts.inventory.host_edit import put_host
 
@@ -156,7 +156,7 @@ def add(
 
 @hosts.command()
 def start(name: _Name, image: ImageOption = None, as_json: _Json = False) -> None:
-    """Make the container of the host's image, as a launch does, unless it runs already. Prints its name."""
+    """Make the container from the host's image, as a launch does, unless it is already running. Prints its name."""
     from rlx.api.hosts import start_container
     from rlx.model import to_jsonable
 
@@ -185,10 +185,10 @@ def remove(name: _Name, project: _Project = False) -> None:
 
 @hosts.command()
 def reindex(as_json: _Json = False) -> None:
-    """Build the index of runs anew from your hosts, where the old one cannot be used.
+    """Rebuild the index of runs from your hosts, if the old one cannot be used.
 
-    The old one stays beside it under a name with the time: digests of manifests and containers as they were launched,
-    and launches that are under way, are nowhere else. Exit code 4 if a host does not answer.
+    The old one is kept beside it, with the time in its name: only it has the digests of manifests and containers at
+    their launch, and launches under way. Exit code 4 if a host does not answer.
     """
     from rlx.api.status import reindex as build_anew
 
@@ -220,7 +220,7 @@ def _tell_reindexed(done: Reindexed) -> None:
 def trust(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Show what the project's rlx.yaml would change, and let its content count from now on."""
+    """Show what the project's rlx.yaml would change, and trust its content from now on."""
     import sys
 
     from rlx.hosts import user_file
@@ -252,7 +252,7 @@ def _file(project: bool) -> Path:
 
 @contextmanager
 def _kept_trust(project: bool) -> Iterator[None]:
-    """Trust what rlx itself writes into a project's file that was trusted, or that was not there."""
+    """Trust what rlx itself writes into a project's file, if it was trusted before or is new."""
     from rlx.hosts.inventory.trusted import read_project
 
     before = read_project() if project else None
@@ -263,7 +263,7 @@ def _kept_trust(project: bool) -> Iterator[None]:
 
 
 def _root_words(name: str, root: str | None, container: str | None) -> str:
-    """Say which folder a launch takes on a host, and why: with a container, one that both share by a mount."""
+    """Return which folder a launch takes on a host, and why: with a container, one that both share by a mount."""
     from rlx.model import Site
 
     chosen = root or Site().root
@@ -332,7 +332,7 @@ def _words(value: Any) -> str:
 
 
 def project_text(project: Project, content: HostFile, user: HostFile, replaces: frozenset[str]) -> str:
-    """List every host with its destination and all that would run or travel there, and the default host."""
+    """Return every host with its destination and all that would run or be sent there, and the default host."""
     lines = [f"{project.path} would change:"]
     for host in content.hosts.values():
         lines += [f"  host {host.name}: {_novelty(host, user, replaces)}", *_settings(host)]
@@ -352,7 +352,7 @@ def _novelty(host: Host, user: HostFile, replaces: frozenset[str]) -> str:
 
 
 def _where_submitted(host: Host) -> str:
-    """Say it in the words of the scheduler, or by its name alone where that cannot be loaded."""
+    """Return where jobs go in the words of the scheduler, or its name alone if it cannot be loaded."""
     from rlx.schedulers.protocol import entry_of
 
     if host.batch is None:

@@ -51,7 +51,7 @@ def import_(
 
 @contextmanager
 def tidy_end() -> Iterator[None]:
-    """Let TERM and HUP raise SystemExit in this block, so that nothing half made stays behind."""
+    """Make TERM and HUP raise SystemExit in this block, so that nothing incomplete is left."""
     before = {number: signal.signal(number, _end) for number in _ENDING}
     try:
         yield

@@ -52,8 +52,8 @@ def init(
 ) -> None:
     """Write a recipe: a starter, or one made of your script or log.
 
-    A launch is read, never run. Each of its keys is checked against what the recipe renders; the table of all keys is
-    behind -v.
+    A launch is read, never run. Each of its keys is checked against what the recipe renders; -v shows the table of all
+    keys.
     """
     from rlx.api.found_launch import is_launch
     from rlx.recipe import start_recipe
@@ -97,7 +97,7 @@ def _named(arms: list[str]) -> dict[str, str]:
 
 
 def print_recipe_from(made: RecipeFrom, *, verbose: bool) -> None:
-    """First how many keys the recipe renders as they were, then those that it does not; all of them if `verbose`."""
+    """Print how many keys the recipe renders equally, then those that differ, or all of them if `verbose`."""
     for arm, one in made.arms.items():
         print_text(_title(arm if len(made.arms) > 1 else "", one))
         fates = (*one.keys, *one.environment)

@@ -87,7 +87,7 @@ def _split_names(job: TrainingSetup) -> tuple[str, ...]:
 
 
 def _columns(layout: ParallelLayout, split: tuple[str, ...], rows: Sequence[Sequence[str]]) -> list[Column]:
-    """Rank what can be done without: first how long devices wait, then what is sent and cached, then the phases."""
+    """Return the columns, ranked: idle time is left out first, then what is sent and cached, then the phases."""
     phases = [phase.name for phase in layout.estimate.phases]
     titles = (*split, "dp", "rollout", *phases, "cache", "sent", "waiting", "")
     ranks = {"waiting": 4, "cache": 3, "sent": 2, **dict.fromkeys(phases, 1)}
@@ -111,7 +111,7 @@ def _cells(layout: ParallelLayout, columns: tuple[str, ...]) -> Iterator[str]:
 
 
 def layouts_answer(job: TrainingSetup, candidates: Layouts) -> dict[str, Any]:
-    """All layouts, for --json."""
+    """Return all layouts, for --json."""
     return {
         "model": job.shape.name,
         "model_confirmed": job.shape.confirmed,

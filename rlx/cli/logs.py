@@ -42,9 +42,9 @@ def logs(
 ) -> None:
     """Show or follow the log of a run.
 
-    Without RUN it means the runs of the latest launch, so `rlx logs --grep val-core` just works: on a terminal it shows
-    the values of these metrics, by step and arm. Exit code 1 where --grep finds nothing. Control sequences of a log
-    never reach the terminal, and following resumes after lost connections.
+    Without RUN it means the runs of the latest launch. On a terminal, `rlx logs --grep val-core` shows the values of
+    these metrics, by step and arm. Exit code 1 if --grep finds nothing. Control sequences of a log never reach the
+    terminal, and following resumes after lost connections.
     """
     from rlx.api.logs import Logs
     from rlx.api.logs import logs as read_logs
@@ -56,7 +56,7 @@ def logs(
         came = read_logs(
             names or None, follow=follow, lines=lines, grep=grep, fixed=fixed, since_s=since_s, tell=narrate
         )
-        # Its host may well have answered: a run that waits for its devices has no line yet.
+        # The host may have answered already: a run that waits for devices has no line yet.
         came = Logs(came.runs, patiently(iter(came), "waiting for the log …"))
         found = _print(came, grep, fixed, follow, as_json, raw)
     except KeyboardInterrupt:
@@ -69,7 +69,7 @@ def logs(
 
 
 def _print(run_logs: Logs, grep: str | None, fixed: bool, follow: bool, as_json: bool, raw: bool) -> bool:
-    """Print the lines, or on a terminal the values that they hold. Returns whether there was any line."""
+    """Print the lines, or on a terminal the values in them. Return whether there was any line."""
     if as_json:
         answer = log_answer(run_logs)
         print_json(answer)
@@ -84,9 +84,9 @@ _Shown: TypeAlias = Callable[[bytes], list[str]]
 
 
 def print_lines(run_logs: Logs, pattern: str | None = None, *, fixed: bool = False, at_once: bool) -> bool:
-    """Print each line whole, marked with its run where there are several. Returns whether there was any.
+    """Print each line whole, marked with its run where there are several. Return whether there was any.
 
-    What the pattern finds stands out where a terminal shows colours.
+    Matches of the pattern are highlighted on a terminal with colours.
     """
     marks, shown, any_line = _marks(run_logs), _highlighter(pattern, fixed), False
     for ref, line in run_logs:
@@ -96,7 +96,7 @@ def print_lines(run_logs: Logs, pattern: str | None = None, *, fixed: bool = Fal
 
 
 def print_values(run_logs: Logs, pattern: str, *, fixed: bool, at_once: bool) -> bool:
-    """Print the values of the metrics whose names the pattern finds. Returns whether any line came.
+    """Print the values of the metrics whose names the pattern finds. Return whether there was any line.
 
     `at_once`: each value on a line as it comes, and other lines whole; else all values at the end, by metric and step.
     Other lines are then counted: trainers print their metrics in other forms, too. Without any value they are shown.
@@ -151,23 +151,23 @@ def log_answer(run_logs: Logs) -> dict[str, Any]:
 
 
 def line_values(line: bytes) -> list[LogValue]:
-    """Read the values of a line of any back-end; none of a line that gives no metrics."""
+    """Return the values of a line of any back-end; none if it has no metrics."""
     from rlx.evidence.reading.console import step_metrics
 
     return [LogValue(said.step, name, value) for said in step_metrics(line) for name, value in said.values.items()]
 
 
 def _finder(pattern: str, fixed: bool) -> Callable[[str], object]:
-    """Find names, with the colon that follows in a line, as grep finds lines.
+    """Return a function that finds names, with the colon that follows in a line, as grep finds lines.
 
-    What only grep understands finds none, so that its lines are shown whole.
+    A pattern that only grep understands finds none, so that whole lines are shown.
     """
     found = _compiled(pattern, fixed)
     return lambda name: found is not None and found.search(f"{name}:")
 
 
 def _compiled(pattern: str, fixed: bool) -> re.Pattern[str] | None:
-    """Read a pattern of grep -E; None for what only grep understands."""
+    """Compile a pattern of grep -E; return None if only grep understands it."""
     if not fixed and "[[" in pattern:
         return None
     try:
@@ -177,7 +177,7 @@ def _compiled(pattern: str, fixed: bool) -> re.Pattern[str] | None:
 
 
 def _highlighter(pattern: str | None, fixed: bool) -> _Shown:
-    """Show the parts of a line; what the pattern finds in them in bold red, as grep does, where colours are shown."""
+    """Return a function that splits a line for the terminal, with matches in bold red if colours are shown."""
     from rlx.cli.frame.streams import shows_colour
 
     found = _compiled(pattern, fixed) if pattern and shows_colour(sys.stdout) else None
@@ -211,7 +211,7 @@ def _write(mark: str, parts: Iterable[str], at_once: bool) -> None:
 
 
 def _print_series(run_logs: Logs, series: Mapping[tuple[str, str], Mapping[int, float]], others: int) -> None:
-    """Print the values by metric, the runs of each in the order of the choice."""
+    """Print the values by metric, and the runs of each in the order in which they were named."""
     from shutil import get_terminal_size
 
     from rlx.cli.text.run_text import run_labels

@@ -87,7 +87,7 @@ def csv_text(run_metrics: Sequence[RunMetrics]) -> str:
 
 
 def metrics_answer(run_metrics: Sequence[RunMetrics]) -> dict[str, Any]:
-    """Each run with its verdict, each metric as [step, value] pairs."""
+    """Return each run with its verdict, and each metric as [step, value] pairs."""
     from rlx.cli.text.run_document import verdict_document
 
     return {

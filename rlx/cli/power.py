@@ -38,8 +38,8 @@ def power(
 ) -> None:
     """Compute what a recipe's seeds and evaluation size can detect.
 
-    Which difference is detected with 80 % power, how likely the one you hope for is detected, and how many seeds it
-    takes. A recipe's `experiment` has the design, which options override. The spread between seeds is that of your
+    Which difference is detected with 80 % power, how likely the expected one (--effect) is detected, and how many seeds
+    that needs. A recipe's `experiment` has the design, which options override. The spread between seeds is that of your
     comparable runs (same model, data, reward and evaluation; the upper 80 % bound), or --spread. Nothing is launched.
     """
     from rlx.api.power import power as power_of

@@ -127,7 +127,7 @@ def total_text(prunable: Prunable) -> str:
 
 
 def size_text(count: int) -> str:
-    """Bytes with the unit that makes them short: `512 KiB`, `1.2 GiB`."""
+    """Return bytes in the unit that makes them short: `512 KiB`, `1.2 GiB`."""
     size, units = float(count), ["B", "KiB", "MiB", "GiB", "TiB"]
     while size >= 1000 and len(units) > 1:
         size, units = size / 1024, units[1:]
@@ -135,7 +135,7 @@ def size_text(count: int) -> str:
 
 
 def pruned_document(done: Pruned, *, dry_run: bool) -> Mapping[str, Any]:
-    """All of it as JSON, sizes in bytes."""
+    """Return all of it for --json, sizes in bytes."""
     return {
         "dry_run": dry_run,
         "found": done.found.items,

@@ -20,8 +20,8 @@ def queue(
 ) -> None:
     """Show which runs have which devices, and which wait for them.
 
-    Also since when, behind which run, and about when each starts. Runs of all users count, and processes outside rlx. A
-    host that does not answer is shown as unreachable; others are unaffected.
+    Also since when, behind which runs, and when each is expected to start. Runs of all users are listed, and processes
+    outside rlx. A host that does not answer is shown as unreachable; others are unaffected.
     """
     from rlx.api.queues import queue as look
     from rlx.api.runs import host_names

@@ -32,8 +32,8 @@ def retry(
     """Retry a run that failed, was stopped or was lost.
 
     It queues for its devices again, with the files that were launched. If it begins anew, nothing of the earlier
-    attempts counts; with --from-checkpoint their steps up to that checkpoint do. Typed again while an attempt is under
-    way, it begins no other. Prints the run ids.
+    attempts counts; with --from-checkpoint their steps up to that checkpoint do. Repeated while an attempt is under
+    way, it starts no other. Prints the run ids.
     """
     from rlx.api.retrying import looks_at, secrets_of
     from rlx.api.runs import open_index, runs_or_latest

@@ -12,5 +12,5 @@ def schema() -> None:
 
     from rlx.recipe import editor_schema
 
-    # The schema is the answer itself: an editor reads this file, so it gets no rlx envelope.
+    # Editors read the schema itself, so it is not wrapped in an answer of rlx.
     print(json.dumps(editor_schema(), indent=2, ensure_ascii=False))

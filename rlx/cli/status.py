@@ -96,7 +96,7 @@ def _print_leases(leases: Mapping[str, Leases]) -> None:
 
 
 def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Snapshot]], Group]:
-    """Draws what a look has found. Why a run failed is searched once, and only where it is shown."""
+    """Return a function that draws the rows of a query. Causes of failures are searched once, if `verbose`."""
     from rlx.cli.text.run_text import tables
 
     causes: dict[str, Hit | None] = {}
@@ -111,14 +111,14 @@ def painter(verbose: bool, as_grid: bool = True) -> Callable[[Sequence[Snapshot]
     return paint
 
 
-def watch_runs(look: Callable[[], Sequence[Snapshot]], paint: Callable[[Sequence[Snapshot]], Group]) -> None:
-    """Draw again and again until all have ended; off a terminal one below the other."""
+def watch_runs(query: Callable[[], Sequence[Snapshot]], paint: Callable[[Sequence[Snapshot]], Group]) -> None:
+    """Draw again until all runs have ended; without a terminal one drawing follows the other."""
 
     def ended(rows: Sequence[Snapshot]) -> bool:
         return all(row.state.is_terminal for row in rows)
 
     if not sys.stdout.isatty():
-        while not ended(rows := look()):
+        while not ended(rows := query()):
             console().print(paint(rows))
             time.sleep(_WATCH_SECONDS)
         console().print(paint(rows))
@@ -127,7 +127,7 @@ def watch_runs(look: Callable[[], Sequence[Snapshot]], paint: Callable[[Sequence
 
     with Live(console=console(), auto_refresh=False) as live:
         while True:
-            rows = look()
+            rows = query()
             live.update(paint(rows), refresh=True)
             if ended(rows):
                 return

@@ -53,7 +53,7 @@ def stop(
 
 
 def _not_stopped(failures: Mapping[str, RlxError]) -> RlxError:
-    """One error for all runs that could not be stopped, with each reason once."""
+    """Return one error for all runs that could not be stopped, with each reason once."""
     reasons: dict[str, list[str]] = {}
     for run_id, failure in failures.items():
         reasons.setdefault(failure.message, []).append(run_id)

@@ -55,7 +55,7 @@ def _span(seeds: Sequence[int]) -> str:
 
 
 def slots_text(slots: Iterable[tuple[int, str]]) -> str:
-    """`aqn-s3, baseline-s3 and 4 more`."""
+    """Return `aqn-s3, baseline-s3 and 4 more`."""
     names = [f"{arm}-s{seed}" for seed, arm in sorted(slots)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
@@ -167,7 +167,7 @@ def _ids(runs: Sequence[Snapshot]) -> str:
 
 
 def experiment_document(experiment: RegisteredExperiment) -> Mapping[str, Any]:
-    """One experiment as JSON, each run as `status` shows it."""
+    """Return one experiment for --json, each run as in `status`."""
     from rlx.cli.text.run_document import row_document
     from rlx.model import to_jsonable
 
