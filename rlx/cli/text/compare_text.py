@@ -34,7 +34,7 @@ _MOST_ANSWERS = 3
 def print_terminal(comparison: Comparison) -> None:
     """Print the answer, then the table, then what supports them.
 
-    Excluded numbers are marked in words, and struck through as well where the terminal has styles.
+    Excluded numbers are marked in words, and crossed out as well on a terminal with styles.
     """
     from rich.text import Text
 
