@@ -47,8 +47,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
     out = console()
     columns = [
         Column("name", [row["name"] for row in rows]),
-        Column("arms", [", ".join(row["arms"]) for row in rows], rank=1, flows=True),
+        Column("arms", [", ".join(row["arms"]) for row in rows], rank=2, flows=True),
         # The first sentence; the rest is in the file and in --json.
-        Column("description", [row["description"].split(". ")[0].rstrip(".") for row in rows], rank=2, flows=True),
+        Column("description", [row["description"].split(". ")[0].rstrip(".") for row in rows], rank=1, flows=True),
     ]
     out.print(fitted(Table(columns), out.width))
