@@ -100,14 +100,17 @@ def test_an_invalid_verdict_is_explained_before_its_log(wording: SnapshotAsserti
     assert found["verdict"]["status"] == "invalid" and found["verdict"]["findings"][0]["id"] == "RLX601"
     assert found["verdict"]["sentence"] in shown[1]
     verdict = diagnose(ref.run_id).invalid_verdict
-    assert verdict is not None and (verdict.findings[0].id, verdict.sentence) == ("RLX601", shown[1][9:])
+    assert verdict is not None and (verdict.findings[0].id, verdict.sentence) == (
+        "RLX601",
+        shown[1].removeprefix("  error RLX601 "),
+    )
 
 
 def test_a_failed_run_with_an_invalid_verdict_has_both() -> None:
     (ref,) = start(noisy(toy_plan(STEPS + FAILS)))
     ended(ref)
     shown = rlx("diagnose", ref.run_id, code=14).stdout
-    assert re.findall(r"^  (RLX601|RLX804) ", shown, re.MULTILINE) == ["RLX601", "RLX804"], shown
+    assert re.findall(r"^  (?:error )?(RLX601|RLX804) ", shown, re.MULTILINE) == ["RLX601", "RLX804"], shown
 
 
 def test_a_run_that_was_killed_shows_its_last_lines(wording: SnapshotAssertion) -> None:
