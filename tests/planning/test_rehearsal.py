@@ -16,7 +16,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.backends.verl.checks import rendering_of
 from rlx.backends.verl.overrides import chosen
-from rlx.backends.verl.rules.batch import BATCH, MINI
+from rlx.backends.verl.rules.batch import MINI
+from rlx.backends.verl.rules.facts import BATCH
 from rlx.errors import RlxError, UsageError
 from rlx.model import Severity
 from rlx.planning.rehearsal import Places, Rehearsal, RehearsalEngine, rehearsal_of

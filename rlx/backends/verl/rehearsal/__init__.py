@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.vllm_cpu import HEAD_SIZES
 from rlx.backends.verl.rehearsal.inputs import SCHEMA, VERSION, RecordedReward, fork_keys_untold, reward_of, translated
-from rlx.backends.verl.rules.batch import BATCH, LOG_MICRO, MICRO, MINI, SAMPLES
-from rlx.backends.verl.rules.facts import VerlFacts
+from rlx.backends.verl.rules.batch import LOG_MICRO, MICRO, MINI, SAMPLES
+from rlx.backends.verl.rules.facts import BATCH, VerlFacts
 from rlx.backends.verl.trainers import DECLARED
 from rlx.errors import RlxError, UsageError
 from rlx.installed import install_command

@@ -98,17 +98,6 @@ def unread_setting(facts: VerlFacts) -> Iterator[RuleFinding]:
         yield warning(message, f"{AGGREGATION} {_BY_SEQUENCE}, or another loss", facts.source(AGGREGATION))
 
 
-def _aggregates_as_told(facts: VerlFacts) -> bool:
-    """Tell whether GSPO reads loss_agg_mode: 0.9.1 does, neither 0.9.0 nor main at 1dda039b."""
-    return (0, 9, 1) <= _version(facts) < (0, 10)
-
-
-def _version(facts: VerlFacts) -> tuple[int, ...]:
-    """Read its numbers; of 0.9 alone, those of its last release, whose keys rlx takes, too. Empty: it has none."""
-    found = numbers(facts.settings.version)
-    return (*found, _LAST) if len(found) == 2 else found
-
-
 @rule("RLX125")
 def gspo(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.setting(MODE) != "gspo":
@@ -267,3 +256,14 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return 0.0
+
+
+def _aggregates_as_told(facts: VerlFacts) -> bool:
+    """Tell whether GSPO reads loss_agg_mode: 0.9.1 does, neither 0.9.0 nor main at 1dda039b."""
+    return (0, 9, 1) <= _version(facts) < (0, 10)
+
+
+def _version(facts: VerlFacts) -> tuple[int, ...]:
+    """Read its numbers; of 0.9 alone, those of its last release, whose keys rlx takes, too. Empty: it has none."""
+    found = numbers(facts.settings.version)
+    return (*found, _LAST) if len(found) == 2 else found

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from rlx.backends.verl.rules.facts import ACTOR, MODEL, REF, ROLLOUT, VerlFacts
+from rlx.backends.verl.key_names import BYPASS
+from rlx.backends.verl.rules.facts import ACTOR, BATCH, MODEL, REF, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
 from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning
 
-BATCH, MINI, SAMPLES = "data.train_batch_size", f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
+MINI, SAMPLES = f"{ACTOR}.ppo_mini_batch_size", f"{ROLLOUT}.n"
 MICRO = f"{ACTOR}.ppo_micro_batch_size_per_gpu"
-BYPASS = "algorithm.rollout_correction.bypass_mode"
 LOG_MICRO, REF_MICRO = (f"{role}.log_prob_micro_batch_size_per_gpu" for role in (ROLLOUT, REF))
 COLD = 0.2
 _TEMPERATURE = f"{ROLLOUT}.temperature"
@@ -116,30 +116,6 @@ def mini_batches_in_batch(facts: VerlFacts) -> Iterator[RuleFinding]:
         yield warning(f"{message}: verl fills the step up to {filled} prompts with padding", fix, facts.source(MINI))
     else:
         yield warning(f"{message}: the last update of a step has {batch % mini} prompts", fix, facts.source(MINI))
-
-
-def _share(facts: VerlFacts, samples: int | None) -> int | None:
-    """Count the samples of one data-parallel group; None where they do not divide, which another rule reports."""
-    groups = facts.data_parallel
-    return samples // groups if samples and groups and samples % groups == 0 else None
-
-
-def _padded_samples(facts: VerlFacts) -> int | None:
-    """verl 0.9 fills a step up to whole mini batches."""
-    if facts.release < (0, 9) or not facts.samples or not facts.mini_samples or not facts.data_parallel:
-        return facts.samples
-    multiple = math.lcm(facts.data_parallel, facts.mini_samples)
-    return -(-facts.samples // multiple) * multiple
-
-
-def _has_reference(facts: VerlFacts) -> bool:
-    return facts.is_true(f"{ACTOR}.use_kl_loss") or facts.is_true("algorithm.use_kl_in_reward")
-
-
-def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: str) -> RuleFinding:
-    fits = near(divisors(share), micro)
-    message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
-    return error(message, f"use {one_of(fits)}", facts.source(key))
 
 
 @rule("RLX101")
@@ -273,3 +249,27 @@ def ignored_filter(facts: VerlFacts) -> Iterator[RuleFinding]:
         key = facts.source(f"{_FILTER}.enable")
         message = f"{key}: the trainer of verl {facts.settings.version} does not filter"
         yield warning(message, "backend.trainer dapo, or verl 0.9 with trainer.use_v1", key)
+
+
+def _share(facts: VerlFacts, samples: int | None) -> int | None:
+    """Count the samples of one data-parallel group; None where they do not divide, which another rule reports."""
+    groups = facts.data_parallel
+    return samples // groups if samples and groups and samples % groups == 0 else None
+
+
+def _padded_samples(facts: VerlFacts) -> int | None:
+    """verl 0.9 fills a step up to whole mini batches."""
+    if facts.release < (0, 9) or not facts.samples or not facts.mini_samples or not facts.data_parallel:
+        return facts.samples
+    multiple = math.lcm(facts.data_parallel, facts.mini_samples)
+    return -(-facts.samples // multiple) * multiple
+
+
+def _has_reference(facts: VerlFacts) -> bool:
+    return facts.is_true(f"{ACTOR}.use_kl_loss") or facts.is_true("algorithm.use_kl_in_reward")
+
+
+def _indivisible(facts: VerlFacts, key: str, micro: int, share: int, of_what: str) -> RuleFinding:
+    fits = near(divisors(share), micro)
+    message = f"{facts.named(key)} does not divide the {share} samples that {of_what}"
+    return error(message, f"use {one_of(fits)}", facts.source(key))

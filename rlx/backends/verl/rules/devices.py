@@ -59,10 +59,6 @@ def sglang_attention(facts: VerlFacts) -> Iterator[RuleFinding]:
         yield error(message, f"{SGLANG_ATTENTION}: ascend", facts.source(SGLANG_ATTENTION))
 
 
-def _on_npu_with_vllm(facts: VerlFacts) -> bool:
-    return facts.recipe.layout.device == "npu" and facts.recipe.rollout.engine == "vllm"
-
-
 @rule("RLX450")
 def fractal_nz(facts: VerlFacts) -> Iterator[RuleFinding]:
     value = facts.recipe.env.get(_NZ)
@@ -99,13 +95,6 @@ def hccl_ports(facts: VerlFacts) -> Iterator[RuleFinding]:
     if any(max(one[0], two[0]) <= min(one[1], two[1]) for one in host for two in npu):
         texts = " and ".join(f"{name} {values[name]}" for name in _PORTS)
         yield error(f"env: {texts} overlap", "61000-61050 for the NPUs, 60000-60050 for the host", f"env.{_PORTS[1]}")
-
-
-def _port_ranges(text: str) -> list[tuple[int, int]]:
-    """Read `60000,60050-60100`; nothing at all where a part is no port or no range."""
-    matches = [_ONE_RANGE.fullmatch(part) for part in text.split(",")]
-    ranges = [(int(one[1]), int(one[2] or one[1])) for one in matches if one]
-    return ranges if len(ranges) == len(matches) and all(0 < low <= high < 2**16 for low, high in ranges) else []
 
 
 @rule("RLX453")
@@ -186,3 +175,14 @@ def seeds_of_requests(facts: VerlFacts) -> Iterator[RuleFinding]:
     if rollout.engine != "vllm" or CPU_NEEDS_KEY not in settings.defaults or not facts.starts_main_ppo:
         message = f"rollout.deterministic with {rollout.engine} and verl {settings.version}: no request gets a seed"
         yield error(message, "verl 0.9 with vllm, or deterministic: false", "rollout.deterministic")
+
+
+def _on_npu_with_vllm(facts: VerlFacts) -> bool:
+    return facts.recipe.layout.device == "npu" and facts.recipe.rollout.engine == "vllm"
+
+
+def _port_ranges(text: str) -> list[tuple[int, int]]:
+    """Read `60000,60050-60100`; nothing at all where a part is no port or no range."""
+    matches = [_ONE_RANGE.fullmatch(part) for part in text.split(",")]
+    ranges = [(int(one[1]), int(one[2] or one[1])) for one in matches if one]
+    return ranges if len(ranges) == len(matches) and all(0 < low <= high < 2**16 for low, high in ranges) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlx.backends.verl.rules.batch import BYPASS
+from rlx.backends.verl.key_names import BYPASS
 from rlx.backends.verl.rules.facts import ACTOR, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of, product
 from rlx.planning.rules.rule_table import RuleFinding, error, rule, warning

@@ -43,15 +43,6 @@ OF_OTHERS = frozenset(
 )
 
 
-def _transformers(facts: VerlFacts) -> tuple[str, ...]:
-    """Name the sections with a configuration of their own; the reference has the actor's."""
-    if not facts.is_megatron:
-        return ()
-    has_critic = facts.is_nla or facts.recipe.algorithm.kind == "ppo"
-    sections = (f"{ACTOR}.megatron", "critic.megatron") if has_critic else (f"{ACTOR}.megatron",)
-    return tuple(f"{section}.override_transformer_config" for section in sections)
-
-
 @rule("RLX289")
 def recomputation(facts: VerlFacts) -> Iterator[RuleFinding]:
     for section in _transformers(facts):
@@ -121,3 +112,12 @@ def fields_of_others(facts: VerlFacts) -> Iterator[RuleFinding]:
         lost = "the workers would end with TypeError" if report is error else "it would be left out"
         message = f"{section}: {', '.join(names)} {'is' if len(names) == 1 else 'are'} none of the model's: {lost}"
         yield report(message, "overrides: " + ", ".join(f"~{section}.{name}: null" for name in names), section)
+
+
+def _transformers(facts: VerlFacts) -> tuple[str, ...]:
+    """Name the sections with a configuration of their own; the reference has the actor's."""
+    if not facts.is_megatron:
+        return ()
+    has_critic = facts.is_nla or facts.recipe.algorithm.kind == "ppo"
+    sections = (f"{ACTOR}.megatron", "critic.megatron") if has_critic else (f"{ACTOR}.megatron",)
+    return tuple(f"{section}.override_transformer_config" for section in sections)

@@ -99,25 +99,6 @@ def training_vocabulary(facts: VerlFacts) -> Iterator[RuleFinding]:
         yield warning(message, f"layout.tp {one_of(near(fits, tp))}, or see that the bridge pads it", "layout.tp")
 
 
-def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> RuleFinding:
-    """Report an error, or a warning where the shape was not confirmed by the model's own config.json."""
-    if shape is None or shape.confirmed:
-        return error(message, fix, key)
-    return warning(f"{message} (its shape is from memory)", fix, key)
-
-
-def whole_heads(kv_heads: int, size: int) -> bool:
-    """Each device has whole key-value heads, or each head is on whole devices."""
-    return kv_heads % size == 0 or size % kv_heads == 0
-
-
-def _uneven(facts: VerlFacts) -> bool:
-    """Tell whether an override sets the number of layers of each stage."""
-    section = facts.settings.section(f"{MEGATRON}.override_transformer_config")
-    words = ("pipeline_stage", "pipeline_model_parallel_layout", "account_for_")
-    return any(value for key, value in section.items() if any(word in key for word in words))
-
-
 @rule("RLX217")
 def rollout_heads(facts: VerlFacts) -> Iterator[RuleFinding]:
     shape, tp = facts.architecture, facts.count(ROLLOUT_TP)
@@ -159,13 +140,6 @@ def weight_bucket(facts: VerlFacts) -> Iterator[RuleFinding]:
         yield misfit(shape, message, fix, facts.source(_BUCKET))
     elif facts.recipe.layout.device != "cuda":
         yield warning(message, fix, facts.source(_BUCKET))
-
-
-def _synced_bytes(facts: VerlFacts) -> int:
-    """Bytes of an element on its way: FSDP's as they are kept, but verl 0.8 rounds them first."""
-    if facts.is_megatron or facts.release == (0, 8):
-        return 2
-    return DTYPE_BYTES.get(str(facts.setting(f"{ACTOR}.fsdp_config.model_dtype")), 4)
 
 
 @rule("RLX210")
@@ -244,3 +218,29 @@ def load_format(facts: VerlFacts) -> Iterator[RuleFinding]:
     is_dummy = key in facts.settings.written and str(facts.setting(key)).startswith("dummy")
     if facts.lora_rank and is_dummy and not facts.is_true(f"{MODEL}.lora.merge"):
         yield error(f"{facts.named(key)} with model.lora", f"{key}: safetensors", facts.source(key))
+
+
+def misfit(shape: Architecture | None, message: str, fix: str, key: str = "") -> RuleFinding:
+    """Report an error, or a warning where the shape was not confirmed by the model's own config.json."""
+    if shape is None or shape.confirmed:
+        return error(message, fix, key)
+    return warning(f"{message} (its shape is from memory)", fix, key)
+
+
+def whole_heads(kv_heads: int, size: int) -> bool:
+    """Each device has whole key-value heads, or each head is on whole devices."""
+    return kv_heads % size == 0 or size % kv_heads == 0
+
+
+def _uneven(facts: VerlFacts) -> bool:
+    """Tell whether an override sets the number of layers of each stage."""
+    section = facts.settings.section(f"{MEGATRON}.override_transformer_config")
+    words = ("pipeline_stage", "pipeline_model_parallel_layout", "account_for_")
+    return any(value for key, value in section.items() if any(word in key for word in words))
+
+
+def _synced_bytes(facts: VerlFacts) -> int:
+    """Bytes of an element on its way: FSDP's as they are kept, but verl 0.8 rounds them first."""
+    if facts.is_megatron or facts.release == (0, 8):
+        return 2
+    return DTYPE_BYTES.get(str(facts.setting(f"{ACTOR}.fsdp_config.model_dtype")), 4)

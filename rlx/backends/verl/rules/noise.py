@@ -10,7 +10,6 @@ from rlx.backends.verl.rules.facts import VerlFacts
 from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
 
 FORK = "trainer.noise_injection"
-_SECTION = "trainer.noise_injection"
 
 
 @rule("RLX622")
@@ -66,24 +65,9 @@ def no_noise_of_its_own(facts: VerlFacts) -> Iterator[RuleFinding]:
     if aqn is None or aqn.provider != "builtin" or _may_have_noise(facts):
         return
     where = f" on {facts.found.where}" if facts.found and facts.found.folder else ""
-    message = f"aqn.provider builtin: verl {facts.settings.version}{where} has no key {_SECTION}"
+    message = f"aqn.provider builtin: verl {facts.settings.version}{where} has no key {FORK}"
     fix = "aqn.provider payload, which rlx brings along, or a fork that has the key: name it in backend.key_source"
     yield error(f"{message}, so the arm would train without noise", fix, "aqn.provider")
-
-
-def _may_have_noise(facts: VerlFacts) -> bool:
-    """By the configuration on the host; before anybody looked there, a recipe that names a fork's keys is believed."""
-    if facts.found and facts.found.folder:
-        return _names_noise(facts.found.folder)
-    return bool(facts.recipe.backend.key_source) or any(key.startswith(_SECTION) for key in facts.settings.defaults)
-
-
-@cache
-def _names_noise(folder: Path) -> bool:
-    """In any trainer's configuration, since a fork reads the keys for all of them and lists them for one."""
-    name = _SECTION.rpartition(".")[2]
-    files = (file for file in folder.rglob("*.yaml") if file.is_file())
-    return any(name in file.read_text(encoding="utf-8", errors="replace") for file in files)
 
 
 @rule("RLX226")
@@ -124,3 +108,18 @@ def asynchronous_noise(facts: VerlFacts) -> Iterator[RuleFinding]:
     if aqn and aqn.provider == "payload" and facts.uses_v1 and facts.setting(key) != "sync":
         message = f"{facts.named(key)} with aqn.provider payload: what is generated during a sync may be clean"
         yield error(message, f"{key} sync", facts.source(key))
+
+
+def _may_have_noise(facts: VerlFacts) -> bool:
+    """By the configuration on the host; before anybody looked there, a recipe that names a fork's keys is believed."""
+    if facts.found and facts.found.folder:
+        return _names_noise(facts.found.folder)
+    return bool(facts.recipe.backend.key_source) or any(key.startswith(FORK) for key in facts.settings.defaults)
+
+
+@cache
+def _names_noise(folder: Path) -> bool:
+    """In any trainer's configuration, since a fork reads the keys for all of them and lists them for one."""
+    name = FORK.rpartition(".")[2]
+    files = (file for file in folder.rglob("*.yaml") if file.is_file())
+    return any(name in file.read_text(encoding="utf-8", errors="replace") for file in files)

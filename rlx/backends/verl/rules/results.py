@@ -34,13 +34,6 @@ def filtered_end(facts: VerlFacts) -> Iterator[RuleFinding]:
     yield warning(message, f"eval.every 1, or more epochs, or train.steps {fewer} on the same data", "eval.every")
 
 
-def _sure(facts: VerlFacts) -> int:
-    """Count the steps for which the data lasts even if each takes as many batches as it may; 0 without a limit."""
-    most, rows, generated = facts.count(f"{FILTER}.max_num_gen_batches"), facts.train_rows, facts.generated
-    epochs = facts.count("trainer.total_epochs")
-    return rows // generated * epochs // most if most and rows and generated and epochs else 0
-
-
 @rule("RLX732")
 def never_validated(facts: VerlFacts) -> Iterator[RuleFinding]:
     every = facts.whole(EVERY)
@@ -192,3 +185,10 @@ def _loggers(facts: VerlFacts) -> list[object]:
     value, track = facts.setting(LOGGER), facts.recipe.track
     names = list(value) if isinstance(value, list | tuple) else [value] if isinstance(value, str) else []
     return [name for name in names if track is None or name not in track.to]
+
+
+def _sure(facts: VerlFacts) -> int:
+    """Count the steps for which the data lasts even if each takes as many batches as it may; 0 without a limit."""
+    most, rows, generated = facts.count(f"{FILTER}.max_num_gen_batches"), facts.train_rows, facts.generated
+    epochs = facts.count("trainer.total_epochs")
+    return rows // generated * epochs // most if most and rows and generated and epochs else 0
