@@ -104,6 +104,7 @@ def refuse_relative(site: Site, option: str, path: str) -> None:
 
 
 def packages_error(where: str, detail: str) -> RlxError:
+    """Return the error of a maker that lacks packages."""
     return RlxError(
         f"{where}: parquet files need {detail}",
         f"here: {install_command('data')}; elsewhere name the container that has it: --container NAME",

@@ -23,6 +23,7 @@ _SUFFIXES = (".png", ".svg")
 
 
 def made_by() -> str:
+    """Return the mark that every generated file contains."""
     return f"{_MADE_BY} {__version__}"
 
 

@@ -40,6 +40,7 @@ class Target:
 
     @property
     def nodes(self) -> tuple[Target, ...]:
+        """Return the head and the workers."""
         return (self, *self.workers)
 
     @property

@@ -59,6 +59,7 @@ class KeyFate:
 
     @property
     def is_equal(self) -> bool:
+        """Tell whether the recipe renders the value of the launch."""
         return not self.reason
 
 
@@ -73,6 +74,7 @@ class ImportedRecipe:
 
     @property
     def text(self) -> str:
+        """Return the recipe as YAML."""
         from rlx.recipe.render import plain_yaml
 
         return plain_yaml(self.document)

@@ -37,9 +37,11 @@ class NoisyArm:
 
     @property
     def noisy_steps(self) -> int:
+        """Count the steps that add noise."""
         return sum(sigma > 0 for sigma in self.noise.sigmas)
 
     def left(self, kind: str, dtype: str, span: SigmaSteps) -> Survival:
+        """Return what rounding leaves of the noise of these steps in weights of this kind."""
         from rlx.model.rounding import survival
 
         return survival(span.sigma, dtype, self.weights[kind])

@@ -198,6 +198,7 @@ def _filled(form: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def notify_file() -> Path:
+    """Return the path of `notify.yaml`, beside the user's hosts.yaml."""
     from rlx.hosts import user_file
 
     return user_file().with_name("notify.yaml")

@@ -230,6 +230,7 @@ class Plans:
 
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
+        """Return the plan of each run."""
         return tuple(draft.plan for draft in self.drafts)
 
     @property

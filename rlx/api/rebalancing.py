@@ -223,10 +223,12 @@ class Block:
 
     @property
     def refs(self) -> tuple[RunRef, ...]:
+        """Return its runs in the order of launch."""
         return tuple(ref for _, ref in self.runs)
 
     @property
     def ids(self) -> tuple[str, ...]:
+        """Return the ids of its runs."""
         return tuple(ref.run_id for ref in self.refs)
 
     @property
@@ -236,6 +238,7 @@ class Block:
 
     @property
     def host(self) -> str:
+        """Return the host of its runs."""
         return self.refs[0].host
 
     @property
@@ -270,6 +273,7 @@ class SweepBlocks:
     moves: tuple[Move, ...]
 
     def block(self, seed: int) -> Block:
+        """Return the block of this seed."""
         return next(block for block in self.blocks if block.seed == seed)
 
     def moves_of(self, seed: int) -> tuple[Move, ...]:

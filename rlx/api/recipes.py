@@ -170,9 +170,11 @@ class Migrated:
 
     @property
     def is_valid(self) -> bool:
+        """Tell whether no finding is an error."""
         return not self.count(Severity.ERROR)
 
     def count(self, severity: Severity) -> int:
+        """Count the findings of this severity."""
         return sum(finding.severity is severity for finding in self.findings)
 
 

@@ -234,6 +234,7 @@ class SweepHost:
 
     @property
     def name(self) -> str:
+        """Return the name of the host."""
         return self.target.host.name
 
     def drafts(self, block: Sequence[ResolvedRecipe]) -> list[Draft]:
