@@ -17,7 +17,7 @@ _SCHEDULER = ("step", "total", "sigma_trend")
 _INJECTOR = ("model", "step", "total", "sigma_trend")
 _TREND = ("sigma_start", "sigma_end", "num_stages")
 _TOTALS = {"total_step", "total_steps"}
-_LOOKED_FOR = (
+_SEARCHED_FOR = (
     "a module with a function of (step, total_steps, sigma_trend) that returns sigma, and one of "
     "(model, step, total_steps, sigma_trend) that adds the noise, as QeRL and its forks have them"
 )
@@ -80,7 +80,7 @@ def _chosen(checkout: Path, sources: dict[str, str], found: Sequence[str], file:
     if not found:
         raise RlxError(
             f"{checkout}: no noise code of a shape that rlx can call, in {len(sources)} Python files",
-            f"looked for {_LOOKED_FOR}",
+            f"searched for {_SEARCHED_FOR}",
         )
     if file is not None or len(found) > 1:
         asked = f"{file} is none of them" if file is not None else "rlx calls one at a time"

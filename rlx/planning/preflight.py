@@ -60,11 +60,11 @@ def _not_started(found: Installation | None) -> Iterator[Finding]:
 
 
 def preflight(
-    plans: Iterable[LaunchPlan], looks: Iterable[QueriedHost] = (), others: Iterable[Finding] = ()
+    plans: Iterable[LaunchPlan], queried: Iterable[QueriedHost] = (), others: Iterable[Finding] = ()
 ) -> tuple[Finding, ...]:
     """List the findings of these checked plans, of their hosts and `others`, each once, errors first."""
     of_plans = (finding for plan in plans for finding in plan.findings)
-    of_hosts = (finding for look in looks for finding in look.findings)
+    of_hosts = (finding for host in queried for finding in host.findings)
     found = dict.fromkeys((*of_plans, *of_hosts, *others))
     return tuple(sorted(found, key=lambda finding: _ORDER.index(finding.severity)))
 

@@ -60,7 +60,7 @@ def takes(function):
 FOLDERS = {"model": model, "mcore": mcore}
 
 
-def look(role, text):
+def facts_of(role, text):
     path = Path(text).expanduser()
     kind = "folder" if path.is_dir() else "file" if path.is_file() else None
     facts = {"role": role, "path": text, "kind": kind}
@@ -79,4 +79,4 @@ def look(role, text):
 if sys.argv[1]:
     os.chdir(sys.argv[1])
 for role, text in zip(sys.argv[2::2], sys.argv[3::2]):  # noqa: B905 - Python 3.8 has no strict
-    print(json.dumps(look(role, text)), flush=True)
+    print(json.dumps(facts_of(role, text)), flush=True)
