@@ -25,7 +25,7 @@ from numpy.random import default_rng
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from benchmarks.simulated_gaps import FLOORS, SCHEDULES, Simulated
-from rlx.evidence.charges.dose_response import WitnessOutcome
+from rlx.evidence.checks.gap_test import GapOutcome
 
 STEPS = (10, 20, 50, 100, 200, 500)
 BUDGET = 0.001
@@ -90,7 +90,7 @@ def share(kind: Simulated, way: str, runs: int, seed: int) -> tuple[float, float
     """The shares of runs of which a witness dissents, and of which all agree."""
     rng = default_rng([seed, kind.steps, *map(ord, f"{kind.floor}{kind.schedule}{way}")])
     seen = Counter(kind.witness(getattr(kind, way)(rng)).outcome for _ in range(runs))
-    return seen[WitnessOutcome.DISSENTS] / runs, seen[WitnessOutcome.AGREES] / runs
+    return seen[GapOutcome.DISAGREES] / runs, seen[GapOutcome.AGREES] / runs
 
 
 if __name__ == "__main__":

@@ -435,14 +435,14 @@ def _probes(data: bytes, folder: Path) -> None:
 
 
 def _events(data: bytes, folder: Path) -> None:
-    from rlx.evidence.reading.noise_records import read_records
+    from rlx.evidence.reading.process_records import read_records
 
     (folder / "a.jsonl").write_bytes(data)
     read_records(folder)
 
 
 def _metrics(data: bytes, folder: Path) -> None:
-    from rlx.evidence.reading.run_files import read_metrics
+    from rlx.evidence.reading.metrics_file import read_metrics
 
     (folder / "metrics.jsonl").write_bytes(data)
     table = read_metrics(folder / "metrics.jsonl").steps
@@ -452,7 +452,7 @@ def _metrics(data: bytes, folder: Path) -> None:
 
 def _items(data: bytes, folder: Path) -> None:
     from rlx.evidence import read_items
-    from rlx.evidence.reading.kept_answers import read_answers
+    from rlx.evidence.reading.validation_outputs import read_answers
 
     (folder / "5.jsonl").write_bytes(data)
     read_answers(folder)
@@ -464,7 +464,7 @@ def _items(data: bytes, folder: Path) -> None:
 def _log(data: bytes, folder: Path) -> None:
     from rlx.evidence import read_log
     from rlx.evidence.diagnosis import collapses
-    from rlx.evidence.reading.foreign_config import read_printed_config
+    from rlx.evidence.run_configuration import read_printed_config
     from rlx.runs.judging.configuration import read_composed
 
     (folder / "log").write_bytes(data)

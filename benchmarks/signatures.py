@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.page_tables import out_of_date, row, said
-from rlx.evidence.diagnosis import Diagnosis, Kind, Signature, signatures
+from rlx.evidence.diagnosis import Diagnosis, Signature, SignatureKind, signatures
 from rlx.findings import Language, finding_row
 from rlx.runs.judging.diagnose_runs import diagnose_log
 
@@ -131,7 +131,7 @@ def _head(names: Sequence[str], language: str) -> str:
 def _kind(each: Signature) -> str:
     if each.is_of_machine:
         return "*of the machine:* "
-    return "" if each.kind is Kind.CAUSE else f"*{each.kind.value}:* "
+    return "" if each.kind is SignatureKind.CAUSE else f"*{each.kind.value}:* "
 
 
 def log_table(checked: Sequence[Checked]) -> str:

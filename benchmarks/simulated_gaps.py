@@ -16,10 +16,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, judge
-from rlx.evidence.charges.dose_response import DosedStep, DoseResponse
-from rlx.evidence.charges.gap_test import LEAST_GAP, GapTest
-from rlx.evidence.charges.stage_alignment import steps_off
+from rlx.evidence import Evidence, NoiseEvent, RunTotals, Verdict, judge
+from rlx.evidence.checks.gap_test import LEAST_GAP, DosedStep, DoseResponse, GapTest, steps_off
 from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 
 Floats = NDArray[np.float64]
@@ -98,5 +96,5 @@ class Simulated:
         )
         schedule = NoiseSchedule(sigmas, SCHEDULES[self.schedule][0], ("rmsnorm",), "payload", True)
         expected = Expectations(self.steps, (), False, 100, 1, "auto", schedule, True)
-        evidence = Evidence(metrics, noise, Totals(self.steps, 400, 100))
+        evidence = Evidence(metrics, noise, RunTotals(self.steps, 400, 100))
         return judge(evidence, expected, RunState.FINISHED, arm="aqn")

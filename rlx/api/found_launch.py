@@ -47,7 +47,7 @@ def is_launch(source: str) -> bool:
 
 def launch_of(source: str) -> FoundLaunch:
     """Return the launch that is named by a path, `-` for standard input, or in full. Raises UsageError without one."""
-    from rlx.evidence.reading.foreign_config import printed_config, read_printed_config
+    from rlx.evidence.run_configuration import printed_config, read_printed_config
 
     if Path(source).suffix in _LOGS and (printed := read_printed_config(Path(source))):
         return _of_printed(printed)

@@ -14,7 +14,7 @@ from rlx import __version__
 from rlx.errors import RlxError, UsageError
 
 if TYPE_CHECKING:
-    from rlx.report import Scene
+    from rlx.report import Drawing
 
 # Each of these files says so near its beginning: a page and an SVG in words, a PNG in its `Software` field.
 _MADE_BY = "made by rlx"
@@ -88,7 +88,7 @@ def check_picture(path: str) -> None:
     check_target(Path(path))
 
 
-def write_scene(path: str, drawing: Scene) -> None:
+def write_scene(path: str, drawing: Drawing) -> None:
     """Write the drawing; an earlier picture of rlx there is replaced."""
     from rlx.report import png_bytes, svg_file
 

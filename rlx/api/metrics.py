@@ -215,7 +215,7 @@ def _tags(each: RunMetrics) -> dict[str, str]:
 
 def _points(each: RunMetrics) -> Iterator[MetricPoint]:
     """Each step with its values and its time: the launch, and what the steps up to it took by the log."""
-    from rlx.evidence.step_times import step_times
+    from rlx.evidence.metrics import step_times
 
     by_step: dict[int, dict[str, float]] = {}
     for name, values in each.series.items():

@@ -128,7 +128,7 @@ def notified(tell: Tell = unheard) -> Iterator[Notifier]:
 
 def happenings(row: Snapshot) -> Iterator[Happening]:
     """Yield the events of a run as it is now."""
-    from rlx.evidence.outlook import HOPELESS, outlook
+    from rlx.evidence.verdict import HOPELESS, outlook
     from rlx.model import RunState
 
     if row.state in (RunState.FAILED, RunState.LOST):

@@ -24,7 +24,7 @@ from rlx.model import LaunchPlan, PlannedFile, Severity
 if TYPE_CHECKING:
     from rlx.api.recipes import Recipe
     from rlx.api.runs import Tell
-    from rlx.evidence.rehearsed import Rehearsed
+    from rlx.evidence.smoke_test_result import SmokeTestResult
     from rlx.planning.rehearsal import Rehearsal, RehearsalEngine
     from rlx.planning.tiny_shapes import TinyModel
     from rlx.recipe import ResolvedRecipe
@@ -39,7 +39,7 @@ class RehearsalResult:
     """`folder` is the run directory; None: it passed, and was removed. `seconds`: from its launch to its end."""
 
     rehearsal: Rehearsal
-    result: Rehearsed
+    result: SmokeTestResult
     seconds: float
     folder: Path | None
 
@@ -236,9 +236,8 @@ def _await_end(index: Index, ref: RunRef, backend: str, deadline: float, tell: T
         time.sleep(_POLL_SECONDS)
 
 
-def _judged(index: Index, ref: RunRef) -> Rehearsed:
-    from rlx.evidence.reading.reward_calls import read_reward_calls
-    from rlx.evidence.rehearsed import rehearsed
+def _judged(index: Index, ref: RunRef) -> SmokeTestResult:
+    from rlx.evidence.smoke_test_result import read_reward_calls, rehearsed
     from rlx.runs import RunPaths
     from rlx.runs.judging.diagnose_runs import diagnose_runs
     from rlx.runs.judging.judge_runs import judge_runs

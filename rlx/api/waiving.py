@@ -11,7 +11,7 @@ from rlx.errors import NoSuchRun, RlxError, UsageError
 if TYPE_CHECKING:
     from rlx.api.runs import Runs
     from rlx.evidence import JudgedRun
-    from rlx.evidence.waivers import Waiver
+    from rlx.evidence.verdict import Waiver
     from rlx.runs import Index
 
 
@@ -34,7 +34,7 @@ def waive(runs: Runs, ids: Sequence[str], *, because: str, by: str = "") -> list
     import time
 
     from rlx.api.runs import open_index
-    from rlx.evidence.waivers import Waiver
+    from rlx.evidence.verdict import Waiver
     from rlx.model.verdict_rules import RULES
     from rlx.runs.index.kept_waivers import read_waivers, write_waivers
     from rlx.runs.index.labels import checked_note

@@ -20,7 +20,7 @@ from rlx.evidence import Evidence, JudgedRun
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import column, metric_of
-from rlx.evidence.reading.metric_table import Column
+from rlx.evidence.reading.metric_table import MetricColumn
 from rlx.model.run_dir import VALIDATION_DIR
 
 _OF_THE_WEIGHTS = (
@@ -75,8 +75,8 @@ class EqualRuns:
 @dataclass(frozen=True, slots=True)
 class _Record:
     label: str
-    series: Mapping[str, Column]
-    times: Mapping[str, Column]
+    series: Mapping[str, MetricColumn]
+    times: Mapping[str, MetricColumn]
     outputs: Path | None
 
 
@@ -106,7 +106,7 @@ def _equal(one: _Record, two: _Record, same_ids: bool) -> EqualRuns | None:
     return EqualRuns(one.label, two.label, series, steps, _times(one.times, two.times), same_ids)
 
 
-def _equal_series(pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
+def _equal_series(pairs: Sequence[tuple[MetricColumn, MetricColumn]]) -> tuple[int, int]:
     """Count the series that tell, and their steps; 0 where any differs, or too few tell. Most differ at the first."""
     if any(_differ_at_last(one, two) for one, two in pairs):
         return 0, 0
@@ -120,7 +120,7 @@ def _equal_series(pairs: Sequence[tuple[Column, Column]]) -> tuple[int, int]:
     return (len(counts), max(counts)) if len(counts) >= _FEWEST_SERIES else (0, 0)
 
 
-def _compared(one: Column, two: Column) -> tuple[bool, int]:
+def _compared(one: MetricColumn, two: MetricColumn) -> tuple[bool, int]:
     """Tell whether two columns are equal at the steps that both have, and how many those are."""
     if one.equals(two):
         return True, len(one.steps)
@@ -132,20 +132,20 @@ def _compared(one: Column, two: Column) -> tuple[bool, int]:
     return True, steps
 
 
-def _tells(column: Column) -> bool:
+def _tells(column: MetricColumn) -> bool:
     """Tell whether it has enough values of six digits that are not all one."""
     exact = list(islice(filter(_is_exact, column.values), _FEWEST_STEPS))
     return len(exact) == _FEWEST_STEPS and any(value != exact[0] for value in exact)
 
 
-def _differ_at_last(one: Column, two: Column) -> bool:
+def _differ_at_last(one: MetricColumn, two: MetricColumn) -> bool:
     """Tell by one value what is true of most pairs, for a hundred runs of 10,000 steps are 5,000 pairs."""
     step = min(one.steps[-1], two.steps[-1])
     values = one.at(step), two.at(step)
     return values[0] is not None and values[1] is not None and not _same(values[0], values[1])
 
 
-def _common(one: Column, two: Column) -> Iterator[tuple[float, float]]:
+def _common(one: MetricColumn, two: MetricColumn) -> Iterator[tuple[float, float]]:
     """Yield the values at the steps that both have, in their order."""
     if one.has_same_steps(two):
         yield from zip(one.values, two.values, strict=True)
@@ -164,14 +164,14 @@ def _is_exact(value: float) -> bool:
     return value == value and len(repr(value).partition("e")[0].replace(".", "").strip("-0")) >= _DIGITS
 
 
-def _times(one: Mapping[str, Column], two: Mapping[str, Column]) -> Times:
+def _times(one: Mapping[str, MetricColumn], two: Mapping[str, MetricColumn]) -> Times:
     shared = [(one[name], two[name]) for name in one if name in two]
     if not shared:
         return Times.UNKNOWN
     return Times.ROUNDED if any(_are_rounded(*pair) for pair in shared) else Times.OWN
 
 
-def _are_rounded(one: Column, two: Column) -> bool:
+def _are_rounded(one: MetricColumn, two: MetricColumn) -> bool:
     """Tell whether one of the two is the other with fewer decimals, up or down."""
     decimals = min(_decimals(one), _decimals(two))
     if decimals > _MOST_DECIMALS:
@@ -181,7 +181,7 @@ def _are_rounded(one: Column, two: Column) -> bool:
     return bool(times) and spread >= _SPREAD * unit and all(abs(a - b) <= 1.001 * unit for a, b in times)
 
 
-def _decimals(column: Column) -> int:
+def _decimals(column: MetricColumn) -> int:
     """Count the decimals that its values have; one more than may count as rounded for all that have more."""
     if any(value != round(value, _MOST_DECIMALS) for value in column.values):
         return _MOST_DECIMALS + 1
@@ -243,13 +243,13 @@ def copies(runs: Sequence[JudgedRun], labels: Sequence[str]) -> tuple[tuple[str,
     )
 
 
-def step_seconds(evidence: Evidence) -> Mapping[str, Column]:
+def step_seconds(evidence: Evidence) -> Mapping[str, MetricColumn]:
     """Return the columns of a run that say how long its steps took, by their names."""
     found = {key: column(evidence, key) for key in names_of(Role.STEP_SECONDS, evidence.backend)}
     return {key: times for key, times in found.items() if times.steps}
 
 
-def _agree(one: Column, two: Column) -> bool:
+def _agree(one: MetricColumn, two: MetricColumn) -> bool:
     """Step by step, for two runs mostly differ in the first: all values of a hundred runs take a second to gather."""
     measured = False
     for step, seconds in zip(one.steps, one.values, strict=True):

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from rlx.compare.arms import ComparedArm, ComparedRun
 from rlx.compare.difference_areas import FOLLOWS_FROM, ConfigDifference, DifferenceArea
-from rlx.evidence.charges.traced_settings import NOISE
-from rlx.evidence.traces import KeyTrace, Shown
+from rlx.evidence.checks.recipe_settings import NOISE
+from rlx.evidence.traces import KeyTrace, TraceStatus
 
 _SECTIONS = (NOISE, "algorithm.kl")
 
@@ -62,7 +62,7 @@ def _words(arm: ComparedArm, factor: str, traces: set[str]) -> Iterator[str]:
         if found:
             yield from map(_trace_words, found)
         else:
-            yield str(Shown.COMPOSED) if run.verdict.traces else str(Shown.NOT_OBSERVABLE)
+            yield str(TraceStatus.COMPOSED) if run.verdict.traces else str(TraceStatus.NOT_OBSERVABLE)
 
 
 def _of(run: ComparedRun, factor: str) -> Iterator[KeyTrace]:
@@ -70,10 +70,10 @@ def _of(run: ComparedRun, factor: str) -> Iterator[KeyTrace]:
 
 
 def _trace_words(trace: KeyTrace) -> str:
-    if trace.shown is Shown.SHOWN:
+    if trace.shown is TraceStatus.SHOWN:
         return f"shown by {trace.by}"
-    if trace.shown is Shown.SILENT:
+    if trace.shown is TraceStatus.SILENT:
         return f"not shown by {trace.by}"
-    if trace.shown is Shown.CONTRADICTED:
+    if trace.shown is TraceStatus.CONTRADICTED:
         return f"contradicted by {trace.by}"
     return str(trace.shown)

@@ -19,7 +19,7 @@ from rlx.compare.proportions import two_proportions
 from rlx.compare.sentences import p_text
 from rlx.evidence import ItemScores, JudgedRun, Verdict, VerdictStatus
 from rlx.evidence.grammars import grammars
-from rlx.evidence.reading.item_scores import wanted_scores
+from rlx.evidence.reading.validation_outputs import wanted_scores
 from rlx.evidence.verdict import percent
 from rlx.model import Finding, Severity
 

@@ -9,8 +9,7 @@ from typing import Any
 from rlx.evidence import Evidence
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
-from rlx.evidence.metrics import column
-from rlx.evidence.step_times import step_times, usual_seconds
+from rlx.evidence.metrics import column, step_times, usual_seconds
 
 _BEYOND, _BEYOND_TIME = 1e6, 1e12
 

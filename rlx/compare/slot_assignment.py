@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import chain
 
 from rlx.evidence import Verdict, VerdictStatus
-from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine
+from rlx.evidence.diagnosis import Hit, SignatureKind, causes_of_machine
 from rlx.model import Registration, RunState
 
 _AGAIN = "launched again: the first launch of a seed counts"
@@ -203,7 +203,7 @@ def outcome_of(
         return RunOutcome.FAILED, "it was stopped"
     if not is_explained:
         return RunOutcome.OPEN, "its log cannot be read for the reason of its end"
-    return _by_cause(state, cause if cause is not None and cause.kind is Kind.CAUSE else None)
+    return _by_cause(state, cause if cause is not None and cause.kind is SignatureKind.CAUSE else None)
 
 
 def _by_cause(state: RunState, cause: Hit | None) -> tuple[RunOutcome, str]:

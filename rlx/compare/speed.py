@@ -14,7 +14,7 @@ from statistics import fmean, median, stdev
 from rlx.compare.arms import ComparedArm, ComparedRun
 from rlx.compare.statistic import t_test
 from rlx.evidence import Evidence
-from rlx.evidence.step_times import step_times
+from rlx.evidence.metrics import step_times
 
 FEWEST_BLOCKS = 3
 """Arms with fewer are not compared in speed: their times stand alone."""

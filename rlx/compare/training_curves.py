@@ -16,11 +16,10 @@ from rlx.evidence import JudgedRun
 from rlx.evidence.device_use import busy_percent, by_step, host_gib, memory_gib
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role
-from rlx.evidence.metrics import column, is_named, metric_names
-from rlx.evidence.reading.metric_table import NO_COLUMN, Column
-from rlx.evidence.reading.usage_file import Sample
+from rlx.evidence.metrics import column, is_named, metric_names, step_times
+from rlx.evidence.reading.metric_table import NO_COLUMN, MetricColumn
+from rlx.evidence.reading.usage_file import UsageSample
 from rlx.evidence.run_evidence import ROLLOUT
-from rlx.evidence.step_times import step_times
 
 MOST_POINTS = 160
 MOST_METRICS = 48
@@ -37,7 +36,7 @@ _ROLES: tuple[tuple[str, Role] | tuple[str, Role, Role], ...] = (
     ("device memory, GiB", Role.DEVICE_MEMORY),
     ("gap between rollout and actor", Role.PROBABILITY_GAP),
 )
-_SAMPLED: tuple[tuple[str, Callable[[str, Sample], float | None]], ...] = (
+_SAMPLED: tuple[tuple[str, Callable[[str, UsageSample], float | None]], ...] = (
     ("sampled: memory of its fullest device, or its processes, GiB", memory_gib),
     ("sampled: utilisation of its devices, %", busy_percent),
     ("sampled: memory of its host, GiB", host_gib),
@@ -49,7 +48,7 @@ class TrainingMetric:
     """Something that a run measures at each step: `read` gives its column, empty where the run does not have it."""
 
     title: str
-    read: Callable[[JudgedRun], Column]
+    read: Callable[[JudgedRun], MetricColumn]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,29 +109,29 @@ def _sampled_metrics(runs: Sequence[JudgedRun]) -> Sequence[TrainingMetric]:
     return [each for each in found if any(each.read(run).steps for run in runs)]
 
 
-def _sampled(read: Callable[[str, Sample], float | None], run: JudgedRun) -> Column:
+def _sampled(read: Callable[[str, UsageSample], float | None], run: JudgedRun) -> MetricColumn:
     return by_step(run.usage, read)
 
 
-def _of_roles(roles: Sequence[Role], run: JudgedRun) -> Column:
+def _of_roles(roles: Sequence[Role], run: JudgedRun) -> MetricColumn:
     """Return the first column that the log has under any name of these roles, the usual name first."""
     names = (name for role in roles for name in names_of(role, run.evidence.backend))
     return next((found for name in names if (found := column(run.evidence, name)).steps), NO_COLUMN)
 
 
-def _seconds(run: JudgedRun) -> Column:
+def _seconds(run: JudgedRun) -> MetricColumn:
     times = step_times(run.evidence)
-    return Column(array("q", times), array("d", times.values()))
+    return MetricColumn(array("q", times), array("d", times.values()))
 
 
-def _probe(run: JudgedRun) -> Column:
+def _probe(run: JudgedRun) -> MetricColumn:
     """Return the mean over the processes that looked, of the weights that each step's rollout was generated with."""
     looks: dict[int, list[float]] = defaultdict(list)
     for pair in run.evidence.probes:
         if pair.phase == ROLLOUT and pair.delta is not None:
             looks[pair.step].append(pair.delta)
     steps = sorted(looks)
-    return Column(array("q", steps), array("d", [fmean(looks[step]) for step in steps]))
+    return MetricColumn(array("q", steps), array("d", [fmean(looks[step]) for step in steps]))
 
 
 def _named(runs: Sequence[JudgedRun], patterns: Sequence[str]) -> tuple[TrainingMetric, ...]:
@@ -144,7 +143,7 @@ def _named(runs: Sequence[JudgedRun], patterns: Sequence[str]) -> tuple[Training
     return tuple(each for each in every if is_named(each.title, patterns))
 
 
-def _logged(name: str, run: JudgedRun) -> Column:
+def _logged(name: str, run: JudgedRun) -> MetricColumn:
     return column(run.evidence, name)
 
 
@@ -165,7 +164,7 @@ class SeedBand:
     width: int = 1
 
 
-def band(columns: Sequence[Column], most: int) -> SeedBand:
+def band(columns: Sequence[MetricColumn], most: int) -> SeedBand:
     """Return the band over one column a run, with at most `most` points: beyond, neighbouring steps are taken together.
 
     Values that are no finite numbers count as none.
@@ -183,7 +182,7 @@ def band(columns: Sequence[Column], most: int) -> SeedBand:
     )
 
 
-def _finite(column: Column) -> tuple[Any, Any]:
+def _finite(column: MetricColumn) -> tuple[Any, Any]:
     import numpy as np
 
     steps, values = np.asarray(column.steps, np.int64), np.asarray(column.values, np.float64)

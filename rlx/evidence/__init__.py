@@ -1,30 +1,31 @@
-"""Read logs and judge them: line grammars, metric series, witnesses of noise, the verdict. Imports only `plan`.
-and, when a log is read, the part `log` of each back-end in the registry.
+"""Read the logs and records of a run, check them against its plan, and judge it.
 
-    evidence = read_evidence([attempt_1, attempt_2])       # or read_log(path) for a log rlx never launched
+    evidence = read_evidence([attempt_1, attempt_2])       # or read_log(path) for a log that rlx did not launch
     verdict = judge(evidence, plan.expectations, state, arm=plan.arm)
 
-Log text is parsed here and nowhere else. Nothing here writes, prints, or asks a host.
+Log text is parsed in this package only, with the grammars in the part `log` of each back-end. Nothing in this package
+writes, prints or queries a host.
 """
 
-from rlx.evidence.charges.conflicting_records import conflicts, overlaps
-from rlx.evidence.charges.gap_test import gap_metric
-from rlx.evidence.charges.promised_noise import training_steps
-from rlx.evidence.charges.trained_on import removed
-from rlx.evidence.first_edition import with_settings_of
-from rlx.evidence.judge import judge
-from rlx.evidence.judged_run import JudgedRun
+from rlx.evidence.checks.gap_test import gap_metric
+from rlx.evidence.checks.noise_by_step import training_steps
+from rlx.evidence.checks.record_conflicts import conflicts, overlaps
+from rlx.evidence.checks.training_on_noise import removed
+from rlx.evidence.judge import judge, judge_unplanned
 from rlx.evidence.metrics import core_metric, series
-from rlx.evidence.read_expectations import with_configuration
-from rlx.evidence.reading.backend_settings import seeds_of_config, settings_of, settings_of_config
 from rlx.evidence.reading.console import needles
-from rlx.evidence.reading.item_scores import ItemScores, ItemTexts, read_items, read_texts
-from rlx.evidence.reading.other_nodes import with_nodes
-from rlx.evidence.reading.read import read_evidence, read_log
+from rlx.evidence.reading.read import read_evidence, read_log, with_nodes
 from rlx.evidence.reading.scan import MAX_LINE_BYTES
-from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, Totals
-from rlx.evidence.unplanned import judge_unplanned
-from rlx.evidence.verdict import Verdict, VerdictStatus
+from rlx.evidence.reading.validation_outputs import ItemScores, ItemTexts, read_items, read_texts
+from rlx.evidence.run_configuration import (
+    seeds_of_config,
+    settings_of,
+    settings_of_config,
+    with_configuration,
+    with_settings_of,
+)
+from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, RunTotals
+from rlx.evidence.verdict import JudgedRun, Verdict, VerdictStatus
 
 __all__ = [
     "MAX_LINE_BYTES",
@@ -37,7 +38,7 @@ __all__ = [
     "NoiseEvent",
     "Progress",
     "Restart",
-    "Totals",
+    "RunTotals",
     "Verdict",
     "VerdictStatus",
     "conflicts",

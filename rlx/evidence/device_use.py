@@ -1,4 +1,7 @@
-"""Say what the devices of a run did, by samples of them: peaks by phase, growth, neighbours. It judges nothing."""
+"""Summarise how the devices of a run were used, by samples: peaks by phase, growth, other processes. It judges nothing.
+
+Each sample states how long metrics.jsonl was at that time, and when it was last written, which gives its step.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,34 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, median
+from typing import BinaryIO
 
 from rlx.evidence.grammars import own_or_all
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import metric_of
-from rlx.evidence.reading.metric_table import Column
-from rlx.evidence.reading.run_usage import RunUsage, StepSample
-from rlx.evidence.reading.usage_file import Sample
+from rlx.evidence.reading.metric_table import MetricColumn
+from rlx.evidence.reading.metrics_file import is_count, read_document
+from rlx.evidence.reading.usage_file import UsageSample, read_usage
 from rlx.evidence.run_evidence import Evidence
+from rlx.local_files import open_regular
+from rlx.model.run_dir import METRICS_FILE
 
 UNKNOWN = "phase unknown"
 _MIB = 1024.0
 # The clocks of files and samples count whole seconds.
 _BLUR_S = 1.0
-# Fewer samples may miss a phase that comes in every step, and so look like growth.
+# Fewer samples may miss a phase of each step, which would look like growth.
 _FEWEST, _HEAD = 15, 5
 _GREW_GIB, _GREW_SHARE = 1.0, 0.05
+_CHUNK = 64 << 10
+_LONGEST_LINE = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class PhasePeak:
-    """The most that was seen in a phase, in GiB, by how many samples."""
+    """The highest memory seen in a phase, in GiB, and the number of samples."""
 
     phase: str
     gib: float
@@ -36,7 +45,7 @@ class PhasePeak:
 
 @dataclass(frozen=True, slots=True)
 class DeviceUse:
-    """What was seen of the devices of a run, memory in GiB; None or "" where nothing was.
+    """The use of the devices of a run, memory in GiB; None or "" where nothing was seen.
 
     `what`: whose memory it is. `total`: of one device. `busy`: in percent, the mean over samples and devices. `growth`
     and `neighbours`: sentences.
@@ -53,7 +62,7 @@ class DeviceUse:
 
 
 def device_use(usage: RunUsage, evidence: Evidence) -> DeviceUse | None:
-    """None where no sample says anything of the memory."""
+    """Summarise the samples; None where no sample shows the memory."""
     seen = [(each, gib) for each in usage.samples if (gib := memory_gib(usage.kind, each.sample)) is not None]
     if not seen:
         return None
@@ -72,35 +81,35 @@ def device_use(usage: RunUsage, evidence: Evidence) -> DeviceUse | None:
     )
 
 
-def memory_gib(kind: str, sample: Sample) -> float | None:
-    """The memory that the fullest device of the run has in use; of a run on a CPU, that of its processes."""
+def memory_gib(kind: str, sample: UsageSample) -> float | None:
+    """Return the memory in use of the fullest device; for a run on a CPU, that of its processes."""
     if kind == "cpu":
         return sample.own / _MIB if sample.own and sample.processes else None
     return max((device.used / _MIB for device in sample.devices if device.used is not None), default=None)
 
 
-def busy_percent(kind: str, sample: Sample) -> float | None:
-    """The mean over the devices."""
+def busy_percent(kind: str, sample: UsageSample) -> float | None:
+    """Return the mean over the devices."""
     busy = [device.busy for device in sample.devices if device.busy is not None]
     return fmean(busy) if busy else None
 
 
-def host_gib(kind: str, sample: Sample) -> float | None:
+def host_gib(kind: str, sample: UsageSample) -> float | None:
     return sample.host[0] / _MIB if sample.host else None
 
 
-def by_step(usage: RunUsage, read: Callable[[str, Sample], float | None]) -> Column:
-    """The highest value of each step, in whichever attempt."""
+def by_step(usage: RunUsage, read: Callable[[str, UsageSample], float | None]) -> MetricColumn:
+    """Return the highest value of each step, over all attempts."""
     found: dict[int, float] = {}
     for each in usage.samples:
         value = read(usage.kind, each.sample)
         if each.step is not None and value is not None:
             found[each.step] = max(value, found.get(each.step, value))
-    return Column(array("q", sorted(found)), array("d", [found[step] for step in sorted(found)]))
+    return MetricColumn(array("q", sorted(found)), array("d", [found[step] for step in sorted(found)]))
 
 
 def _phases(seen: Sequence[tuple[StepSample, float]], evidence: Evidence) -> Iterator[PhasePeak]:
-    """In the order of a step, what belongs to no phase last."""
+    """Yield the peaks in the order of the phases, samples without a phase last."""
     found: dict[str, list[float]] = defaultdict(list)
     order: dict[str, None] = {}
     steps: dict[int, Sequence[tuple[str, float]]] = {}
@@ -115,13 +124,13 @@ def _phases(seen: Sequence[tuple[StepSample, float]], evidence: Evidence) -> Ite
 
 
 def phases_of_step(evidence: Evidence, step: int) -> Sequence[tuple[str, float]]:
-    """The phases of a step in their order with their seconds; "" for a time of which nobody knows what it was."""
+    """Return the phases of a step in their order with their seconds; "" for a time of unknown use."""
     values: Mapping[str, float] = evidence.metrics.get(step, {})
     return next((found for each in own_or_all(evidence.backend) if (found := each.phases(values))), ())
 
 
 def _phase(each: StepSample, steps: Mapping[int, Sequence[tuple[str, float]]], evidence: Evidence) -> str:
-    """A sample near the border of two phases is of neither."""
+    """Find the phase of a sample; unknown for a sample near the border of two phases."""
     if each.step is None or each.seconds is None:
         return UNKNOWN
     phases = steps[each.step]
@@ -142,7 +151,7 @@ def _at(phases: Sequence[tuple[str, float]], seconds: float) -> str:
 
 
 def _growth(seen: Sequence[tuple[int, float]]) -> str:
-    """Say that memory grew over the steps: the last third is above all that the first samples saw."""
+    """Describe growth of memory over the steps: the median of the last third is above all of the first samples."""
     if len(seen) < _FEWEST:
         return ""
     first = max(gib for _, gib in seen[: max(_HEAD, len(seen) // 10)])
@@ -158,7 +167,7 @@ def _growth(seen: Sequence[tuple[int, float]]) -> str:
 
 
 def _neighbours(usage: RunUsage) -> str:
-    """Say what processes that are not of the run had on its devices."""
+    """Describe the memory that processes of others used on its devices."""
     found = [
         (device.others, device.device) for each in usage.samples for device in each.sample.devices if device.others
     ]
@@ -170,3 +179,63 @@ def _neighbours(usage: RunUsage) -> str:
         f"processes that are not of the run had up to {most / _MIB:.1f} GiB of device {device}, "
         f"in {times} of {len(usage.samples)} samples"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StepSample:
+    """A sample, the step that was running then, and for how many seconds; None where it is not known."""
+
+    sample: UsageSample
+    step: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunUsage:
+    """The samples of all attempts of a run, in their order. `kind`: of its devices."""
+
+    kind: str = ""
+    samples: tuple[StepSample, ...] = ()
+
+
+NO_USAGE = RunUsage()
+
+
+def read_run_usage(attempt_dirs: Sequence[Path]) -> RunUsage:
+    """Read the samples of these attempts; empty where none of them has a file."""
+    read = [(folder, read_usage(folder, number)) for number, folder in enumerate(attempt_dirs, start=1)]
+    samples = (found for folder, usage in read for found in _stepped(folder, usage.samples))
+    return RunUsage(next((usage.kind for _, usage in read if usage.kind), ""), tuple(samples))
+
+
+def _stepped(folder: Path, samples: Sequence[UsageSample]) -> Iterator[StepSample]:
+    """Assign samples to steps: a step begins when the metrics of the one before are written, and ends with its own."""
+    if not samples:
+        return
+    done: dict[int, int | None] = {}
+    try:
+        with open_regular(folder / METRICS_FILE) as file:
+            for size in {sample.metrics[0] for sample in samples if sample.metrics}:
+                done[size] = _last_step(file, size)
+    except OSError:
+        done = {}
+    for sample in samples:
+        before = done.get(sample.metrics[0]) if sample.metrics else None
+        if before is None or sample.metrics is None:
+            yield StepSample(sample)
+        else:
+            yield StepSample(sample, before + 1, max(0.0, sample.at - sample.metrics[1]))
+
+
+def _last_step(file: BinaryIO, size: int) -> int | None:
+    """Return the step of the last complete line in the first `size` bytes; None if the file is shorter or has none."""
+    if not 0 < size <= file.seek(0, 2):
+        return None
+    text = b""
+    while text.count(b"\n") < 2 and len(text) < min(size, _LONGEST_LINE):
+        begin = max(0, size - len(text) - _CHUNK)
+        file.seek(begin)
+        text = file.read(size - len(text) - begin) + text
+    lines = text.split(b"\n")
+    step = read_document(lines[-2] if len(lines) > 1 else b"").get("step")
+    return step if is_count(step) else None

@@ -1,4 +1,4 @@
-"""Ask the registry for the log grammars of all back-ends, because a log says in no line whose it is."""
+"""Collect the log grammars of all back-ends from the registry: no line of a log names its back-end."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ Rows = tuple[tuple[str, str], ...]
 
 
 def grammars(backend: str = "") -> tuple[LogGrammar, ...]:
-    """The grammars in the order of the registry, that of a known back-end first."""
+    """Return all grammars in the order of the registry, that of a known back-end first."""
     own = by_kind().get(backend)
     return (*filter(None, (own,)), *(each for each in by_kind().values() if each is not own))
 
 
 def by_kind() -> dict[str, LogGrammar]:
-    """`backend.kind` -> its grammar."""
+    """Return `backend.kind` -> its grammar."""
     return _by_kind(rows())
 
 
 def own_or_all(backend: str = "") -> tuple[LogGrammar, ...]:
-    """The grammar of a known back-end alone; of an unknown one, any may be meant."""
+    """Return the grammar of a known back-end alone; of an unknown one, all."""
     own = by_kind().get(backend)
     return (own,) if own else tuple(by_kind().values())
 
 
 def names_of(role: Role, backend: str = "") -> tuple[str, ...]:
-    """The names under which a role may be logged, those of a known back-end first, the usual one before the others."""
+    """Return the names under which a role may be logged: those of a known back-end first, the usual one first."""
     return _names_of(rows(), role, backend)
 
 
 def validation_prefixes() -> tuple[str, ...]:
-    """List how the names of metrics of validations begin."""
+    """List the prefixes of the metrics of validations."""
     return _prefixes(rows(), "validation")
 
 
 def core_prefixes(backend: str = "") -> tuple[str, ...]:
-    """List how the names of metrics begin by which a run is judged, those of a known back-end first."""
+    """List the prefixes of the metrics by which a run is judged, those of a known back-end first."""
     own = by_kind().get(backend)
     return (*(own.core if own else ()), *_prefixes(rows(), "core"))
 
@@ -53,7 +53,7 @@ def rules() -> str:
 
 
 def sources() -> list[Path]:
-    """The files of the grammars: a checkout changes without another version."""
+    """List the files of the grammars: a checkout changes without a new version."""
     return [path for _, module in parts("log") for path in _files(module)]
 
 
@@ -79,6 +79,6 @@ def _names_of(rows: Rows, role: Role, backend: str) -> tuple[str, ...]:
 
 @cache
 def _prefixes(rows: Rows, kind: str) -> tuple[str, ...]:
-    """rlx names the metric of `eval.post` itself."""
+    """List prefixes of metrics; the metric of `eval.post` is named by rlx itself."""
     found = dict.fromkeys(prefix for each in grammars() for prefix in getattr(each, kind))
     return tuple(found) if POST_PREFIX.startswith(tuple(found)) else (*found, POST_PREFIX)

@@ -1,11 +1,12 @@
-"""Say what a back-end's part `log` tells rlx: how its lines read, what its metrics are called, how it is known to fail.
+"""The grammar of a back-end's log: how its lines read, what its metrics are called, which failures are known.
 
-Each back-end has a module or package `log` with one `GRAMMAR`. Nothing in it imports more than the standard library,
-this room and the leaf rooms, because `rlx status` loads them all: a log that was taken in may be of any back-end.
+Each back-end has a module or package `log` with one `GRAMMAR`. It imports only the standard library, this package and
+the packages below, because `rlx status` loads all of them: an imported log may be of any back-end.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,6 +18,12 @@ from rlx.evidence.run_evidence import Announcement, Evidence, LoggedFault, Noise
 from rlx.evidence.traces import Trace
 
 CLEAN, NOISY = "clean", "noisy"
+# No digit may be read in two ways: for a value of 20,000 of them, that would take half a minute.
+_VALUE = re.compile(
+    r"(?:np\.\w+\()?([-+]?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|\.\d+(?:e[-+]?\d+)?|nan|inf(?:inity)?))\)?s?(?=\s|$)",
+    re.IGNORECASE,
+)
+_NUMPY = "np.float64(", ")"
 
 
 class Role(StrEnum):
@@ -27,7 +34,7 @@ class Role(StrEnum):
     `POLICY_KL`: mean log ratio of the probabilities before the update to those of the actor; its sign says nothing.
     `REJECTED_…`, `VETOED_SAMPLES` and `ZEROED_WEIGHTS` are shares that the correction took from the training, and
     `EFFECTIVE_SAMPLE_SIZE` the share that its weights are worth. Other filters: `CLIP_RATIO` and `ABORTED_SAMPLES` are
-    shares of the answers, `FILTERED_GROUPS` counts the groups dropped for want of an advantage, `GENERATED_BATCHES`
+    shares of the answers, `FILTERED_GROUPS` counts the groups dropped without an advantage, `GENERATED_BATCHES`
     the batches that were generated to make up for them. `ZERO_ADVANTAGE_GROUPS`: the share of groups whose answers all
     got one reward, so that nothing is learned from them. `REFERENCE_KL`: of the actor from the reference model.
     `DEVICE_MEMORY`: the most that a device held, in GiB. `LOGGED_STEP` and `EPOCH`: the step and the epoch that a line
@@ -101,7 +108,7 @@ class DataLength(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """Training goes on from the checkpoint of this step."""
+    """Training continues from the checkpoint of this step."""
 
     step: int
 
@@ -153,10 +160,10 @@ def _no_configuration(lines: Iterable[str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Configured:
-    """What a printed configuration says that its run is to do. `total_steps` is None where only the data tell.
+    """What a printed configuration says about its run. `total_steps` is None where it depends on the data.
 
     `validates_every` so many steps, 0: never; `validates_first`: before the training, too. `sigmas`: first and last
-    sigma of the noise that a fork was asked for, and in how many stages; None: no noise that has keys of its own.
+    sigma of the noise that a fork was asked for, and the number of stages; None: no noise with keys of its own.
     """
 
     total_steps: int | None
@@ -185,7 +192,7 @@ def _not_configured(config: Mapping[str, Any]) -> Configured | None:
 
 @dataclass(frozen=True, slots=True)
 class PrecisionSettings:
-    """The settings that say in what precision weights are held. Both functions answer in words, "" for unknown."""
+    """The settings of the precision of weights. Both functions answer in words, "" for unknown."""
 
     keys: frozenset[str] = frozenset()
     trained_in: Callable[[Mapping[str, Any]], str] = _unknown
@@ -194,7 +201,7 @@ class PrecisionSettings:
 
 @dataclass(frozen=True, slots=True)
 class KnownHangs:
-    """The places where the back-end stands still without a word, for the remedy of a finding; "" for nowhere."""
+    """The places where the back-end may hang without an error message, for the fix of a finding; "" for none."""
 
     at_start: str = ""
     near_end: str = ""
@@ -210,7 +217,7 @@ class LogGrammar:
     `lines`: the kinds of its lines. `unproven`: in words, that no real log has confirmed how they read;
     `unproven_grep` finds the lines in question.
     `noise`: reads a line that holds one of `noise_needles`, in the wordings of its forks. `noise_faults`: the Charges
-    (`rlx.evidence.charges`) that a fork's own lines give away, from the evidence and its Application.
+    (`rlx.evidence.checks`) that a fork's own lines give away, from the evidence and its Application.
     `core`: how the names of the metrics begin by which a run is judged (`<core><source>/<variable>/<statistic>`);
     `validation`: the same for all metrics of validations. `metrics`: the names for each role, the usual one first.
     `not_kl`: how names begin that speak of a KL which is not the training's.
@@ -257,3 +264,22 @@ class LogGrammar:
     configured: Callable[[Mapping[str, Any]], Configured | None] = _not_configured
     modes: Callable[[Mapping[str, Any]], Iterable[Mode]] = _plain
     traces: tuple[Trace, ...] = ()
+
+
+def read_pairs(body: str, separator: str) -> dict[str, float]:
+    """Read `name:number` pairs out of a line, in all formats in which Python prints a number; skip other text."""
+    values = {}
+    for item in body.split(separator):
+        key, _, text = item.rpartition(":")
+        if text.endswith(_NUMPY[1]) and text.startswith(_NUMPY[0]):
+            # Most numbers of newer trainers: raising and matching would take twice the time.
+            text = text[len(_NUMPY[0]) : -1]
+        try:
+            value = float(text)
+        except ValueError:
+            if (found := _VALUE.match(text.strip())) is None:
+                continue
+            value = float(found[1])
+        if (key := key.strip()) and " " not in key:
+            values[key] = value
+    return values

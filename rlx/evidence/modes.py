@@ -1,4 +1,4 @@
-"""The modes of training in which a run is unlike plain synchronous training on one model, and checks may not hold."""
+"""The modes of training that differ from plain synchronous training on one model, so that some checks do not apply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Mode(StrEnum):
-    """A mode, in words for people. A check names those in which it holds beside plain synchronous training."""
+    """A mode, in words. A check lists those in which it applies, besides plain synchronous training."""
 
     OFF_POLICY = "one step off policy"
     ASYNCHRONOUS = "asynchronous training"
@@ -41,6 +41,6 @@ def is_set(configuration: Mapping[str, Any], key: str) -> bool:
 
 
 def named(modes: Iterable[Mode]) -> str:
-    """Join modes for a person, in the order of their definition."""
+    """Join modes in words, in the order of their definition."""
     wanted = frozenset(modes)
     return ", ".join(mode for mode in Mode if mode in wanted)

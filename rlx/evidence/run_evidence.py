@@ -1,4 +1,4 @@
-"""The record that a run left behind, as plain values. Judges nothing."""
+"""The evidence of a run as plain values. Judges nothing."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class NoiseEvent:
     `digest_before` first thing in this sync, `digest_clean` after receiving and restoring, `digest_after` after the
     noise; `digest_left` what the record before it in its file left, `digest_sent` what the last sync brought; "" where
     the source takes none, or lines between are lost. `attempt`: the one that wrote it, from 1. `measured`: what was
-    measured of the step before, which sigma follows; None where it follows nothing, or nothing was heard. `draw`: which
-    perturbation of the step, from 0. `answers`: how many were generated on these weights; None where nobody counts.
+    measured of the step before, which sigma follows; None where it follows nothing, or nothing arrived. `draw`: which
+    draw of the step, from 0. `answers`: how many were generated on these weights; None where they are not counted.
     `follows`: of a log line that names no step, the step line before it in the log, 0 for none; None for any other.
     """
 
@@ -81,23 +81,23 @@ class NoiseEvent:
 
     @property
     def is_noisy(self) -> bool:
-        """Noise reached some layer. An unknown sigma counts: such lines are printed for sigma above 0 only."""
+        """Noise was added to some layer. An unknown sigma counts: such lines are printed for a sigma above 0 only."""
         return self.layers > 0 and self.sigma != 0
 
     @property
     def had_effect(self) -> bool:
-        """Some weight still differed after rounding; taken for granted where the source does not count."""
+        """Some weight still differed after rounding; assumed where the source does not count."""
         return self.is_noisy and self.changed != 0 and self.effective_std != 0
 
 
 @dataclass(frozen=True, slots=True)
 class NoiseSettings:
-    """The settings that one process was told, as it wrote them down before its first noise.
+    """The settings that one process read, as it recorded them before its first noise.
 
-    `content`: what it wrote, as JSON; the content of aqn.json as that process read it is among it. `digest`: of that
-    file, as in `rlx.model.NoisePromise`; "" where the payload took none. `layers`: the modules that take noise, by
-    name, and `elements` how many weights they have; empty and None where the payload did not say. `layer_count`: of the
-    layers, by kind.
+    `content`: what it wrote, as JSON, including the content of aqn.json as that process read it. `digest`: of that
+    file, as in `rlx.model.NoisePromise`; "" where the payload recorded none. `layers`: the names of the modules that
+    take noise, and `elements` the number of their weights; empty and None where the payload did not record them.
+    `layer_count`: the number of layers of all kinds.
     """
 
     process: NoiseProcess
@@ -177,9 +177,9 @@ class WeightRecord:
     """What one process recorded of its weights: TRAINED before each sync, SERVED after it.
 
     `names`: of the digested tensors; `shapes` and `dtypes` of the part that this process holds, `whole` the shapes of
-    the tensors. `trainable` of all `parameters` take gradients; `lora_rank`: of its adapters; None: not known, or none.
+    the tensors. `trainable` of all `parameters` take gradients; `lora_rank`: of its adapters; None: unknown, or none.
     `rms`: of an engine, the root mean square of each tensor at the first sync; () where it is not recorded.
-    `failed`: why the process could not record, or went on without; "" where it could. `lost`: lines that are missing.
+    `failed`: why the process could not record, or continued without; "" where it could. `lost`: missing lines.
     """
 
     role: str
@@ -200,7 +200,7 @@ class WeightRecord:
 
 
 class Announcement(NamedTuple):
-    """A process said, before a sync, which noise was due. That is no evidence of any. `step` as in NoiseEvent."""
+    """A process announced before a sync which noise was due; that is not evidence of noise. `step` as in NoiseEvent."""
 
     step: int | None
     sigma: float
@@ -208,8 +208,8 @@ class Announcement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """The run's own totals as its log states them; None where it does not. Rows are rows of the data files in use."""
+class RunTotals:
+    """The run's totals as its log states them; None where it does not. Rows are rows of the data files in use."""
 
     total_steps: int | None = None
     train_rows: int | None = None
@@ -225,7 +225,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """Training went on from `step` again: a checkpoint was loaded, or the step counter went back."""
+    """Training continued from `step` again: a checkpoint was loaded, or the step counter went back."""
 
     attempt: int
     step: int
@@ -234,8 +234,11 @@ class Restart:
 
 @dataclass(frozen=True, slots=True)
 class BegunAttempt:
-    """A further attempt as it was planned and as it went: its lineage, None where nobody wrote one; the step of the
-    checkpoint that its own log says it loaded; and the first step that it trained. None: it does not say."""
+    """A further attempt as it was planned and as it ran.
+
+    `lineage`: None where none was recorded. `loaded`: the step of the checkpoint that its own log says it loaded;
+    `first_step`: the first step that it trained; None: unknown.
+    """
 
     attempt: int
     lineage: Lineage | None = None
@@ -258,14 +261,14 @@ class AttemptTime(NamedTuple):
 
 
 class FaultKind(StrEnum):
-    """What a line of the log says that went wrong while the training went on."""
+    """What a log line reports as failed while the training continued."""
 
     REWARD = "reward"
     OPTIMIZER = "optimizer"
 
 
 class LoggedFault(NamedTuple):
-    """A fault that the log names, the number of times, and the first line of it."""
+    """A fault that the log reports, the number of times, and its first line."""
 
     kind: FaultKind
     number: int
@@ -283,7 +286,7 @@ class Disagreement:
 
 
 class Counted(NamedTuple):
-    """How many answers, and one of them in words; "" for none."""
+    """A number of answers, and an example in words; "" for none."""
 
     number: int = 0
     example: str = ""
@@ -293,10 +296,10 @@ NO_ANSWERS = Counted()
 
 
 class Replayed(NamedTuple):
-    """What a replay of one grader says of the answers of a validation.
+    """The result of replaying a grader on the answers of a validation.
 
-    `right`, `wrong`: how many it decides so. `refused`: those of the right ones that were scored 0. `accepted`: those
-    of the wrong ones that were scored 1.
+    `right`, `wrong`: how many it grades so. `refused`: right ones that were scored 0. `accepted`: wrong ones that were
+    scored 1.
     """
 
     right: int = 0
@@ -307,13 +310,14 @@ class Replayed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeptAnswers:
-    """What one validation kept. `answers` counts the lines, `read` those that are answers with a score.
+    """The answers that one validation kept. `answers` counts the lines, `read` those that are answers with a score.
 
-    `items`: how many distinct ones, None for more than are counted. `digest`: of all answers with their items, whatever
-    their order, ids, scores and step. `ids`: the smallest digests of ids that are drawn anew for each validation.
-    `sources`: the data sources that the lines name. `is_multi_turn`: some stand for a turn of a longer conversation.
-    `replays`: by grader. `one_for_many`: for how many unequal truths one answer text was scored right, at least three.
-    `graded_before`: the answers that an earlier validation of the run, or this one, has with another score.
+    `items`: how many distinct ones, None for more than are counted. `digest`: of all answers with their items,
+    regardless of order, ids, scores and step. `ids`: the smallest digests of ids that are generated anew for each
+    validation. `sources`: the data sources named in the lines. `is_multi_turn`: some lines are a turn of a longer
+    conversation. `replays`: by grader. `one_for_many`: for how many different truths one answer text was scored right,
+    at least three. `graded_before`: the answers that an earlier validation of the run, or this one, has with another
+    score.
     """
 
     answers: int
@@ -330,29 +334,27 @@ class KeptAnswers:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything rlx read from the logs of a run: of all its attempts, the later one wins per step.
+    """Everything that rlx read from the logs of a run: of all attempts, the later one replaces the earlier per step.
 
-    `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many left a log.
+    `metrics`: step -> metric name -> value, steps ascending; a value may be NaN. `attempts`: how many have a log.
     `answers`: step -> how many answers its validation kept, where the run keeps them; `outputs`: what they show.
-    `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record
-    that claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
-    `has_hole`: zero bytes stand before a line of a log that says something. `settings`: dotted key of the back-end ->
-    value, as far as the run's configuration is known.
-    `backend`: its `backend.kind`; empty for a log of which nobody says it.
-    `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events.
-    `weights`: what the processes recorded of the weights that they train and that they generate with.
-    `memory_kills`: the attempts during which the kernel ended processes for want of memory.
-    `unproven`: in words, what was read by a grammar that no real log has confirmed yet; empty if nothing.
-    `begun`: the further attempts that count. `reconfigured`: in words, where they ran with other settings than before.
-    `times`: of the attempts that ended. `faults`: those that the log names though the training went on.
-    `setting_mismatches`: in words, which settings of the plan the engine composed with another value.
-    `digest`: names the files that it was read from, as they were, and the rlx that read them; empty where they may
-    still be written to, or nothing was kept of them. What was added later is not in it.
+    `missing`: which part of the logs could not be read, in words; empty if none. `conflicts`: where another record that
+    claims to be the same run has other values. `announced`: the noise that the log only announces, each once.
+    `has_hole`: zero bytes precede a line of a log that was read. `settings`: dotted key of the back-end -> value, as
+    far as the run's configuration is known. `backend`: its `backend.kind`; empty for a log of an unknown back-end.
+    `noise_settings`, `probes`, `records`: what the processes that generate wrote besides their noise events. `weights`:
+    what the processes recorded of the weights that they train and that they generate with. `memory_kills`: the attempts
+    during which the kernel killed processes because memory ran out. `unproven`: in words, what was read by a grammar
+    that no real log has confirmed yet; empty if nothing. `begun`: the further attempts that count. `reconfigured`: in
+    words, where they ran with other settings than before. `times`: of the attempts that ended. `faults`: those that the
+    log reports although the training continued. `setting_mismatches`: in words, which settings of the plan the engine
+    composed with another value. `digest`: identifies the files that it was read from, and the rlx that read them; empty
+    where they may still be written to, or nothing was kept of them. What was added later is not in it.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     noise: Sequence[NoiseEvent] = ()
-    totals: Totals = Totals()
+    totals: RunTotals = RunTotals()
     progress: Progress | None = None
     disagreements: tuple[Disagreement, ...] = ()
     restarts: tuple[Restart, ...] = ()
@@ -387,7 +389,7 @@ class Evidence:
 
     @property
     def total_steps(self) -> int | None:
-        """The number of steps the run itself meant to take, from its log line or its progress bar."""
+        """The planned number of steps, from the run's own log line or its progress bar."""
         if self.totals.total_steps is not None:
             return self.totals.total_steps
         return self.progress.total if self.progress else None

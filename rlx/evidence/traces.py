@@ -1,7 +1,7 @@
-"""Traces: by which metric, record or digest a run shows that a setting of its recipe was applied.
+"""Traces: the metrics, records or digests by which a run shows that a setting of its recipe was applied.
 
-Each back-end has a table of them (`LogGrammar.traces`). A setting without a row is in the composed configuration only,
-and so is one of which the metrics cannot tell more.
+Each back-end has a table of them (`LogGrammar.traces`). A setting without a row is shown by the composed configuration
+only, as is one about which the metrics do not show more.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ROUNDED_DECIMALS = 6
 _NOTHING = 1e-12
 
 
-class Shown(StrEnum):
-    """How a run shows a setting, in words for people.
+class TraceStatus(StrEnum):
+    """How a run shows a setting, in words.
 
-    CONTRADICTED: the run's own record says otherwise. SILENT: the trace was due and is not there. COMPOSED: nothing but
-    the configuration shows it. NOT_OBSERVABLE: no check of it holds in a mode of this run.
+    CONTRADICTED: the run's own record differs. SILENT: the trace was due and is absent. COMPOSED: only the
+    configuration shows it. NOT_OBSERVABLE: no check of it applies in a mode of this run.
     """
 
     CONTRADICTED = "contradicted"
@@ -40,12 +40,12 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What a run was set up with; each part is empty where it is unknown.
+    """The setup of a run; each part is empty where it is unknown.
 
     `recipe`: resolved, with all defaults. `treatment`: the dotted recipe keys that the arm changes. `configuration`:
-    the tree that the engine composed; where it left none, that of the settings of the plan. `is_composed` tells which.
-    `planned`: the dotted keys of the engine that the plan sets. `found`: what the run recorded of its host at its
-    start: digests of data and model. `sent`: the digests of the files that were sent with it, by their paths.
+    the tree that the engine composed; where it recorded none, that of the settings of the plan. `is_composed` tells
+    which. `planned`: the dotted keys of the engine that the plan sets. `found`: what the run recorded of its host at
+    its start: digests of data and model. `sent`: the digests of the files that were sent with it, by their paths.
     """
 
     recipe: Mapping[str, Any] = field(default_factory=dict)
@@ -62,7 +62,7 @@ UNKNOWN_SETUP = Setup()
 
 @dataclass(frozen=True)
 class TraceInput:
-    """A run as a trace reads it."""
+    """The data of a run that a trace reads."""
 
     evidence: Evidence
     expectations: Expectations
@@ -89,7 +89,7 @@ class TraceInput:
 
     @property
     def total_steps(self) -> int:
-        """The steps that the run means to take, by its own record or by its plan; 0 where neither says."""
+        """The number of planned steps, by the run's own record or by its plan; 0 where neither states it."""
         return self.evidence.total_steps or self.expectations.total_steps or 0
 
     @property
@@ -99,7 +99,7 @@ class TraceInput:
 
     @cached_property
     def rounding(self) -> float:
-        """Half a unit of the last decimal that the log prints; 0 where it prints all of them."""
+        """Half a unit of the last printed decimal; 0 where all decimals are printed."""
         values = self.evidence.metrics.get(self.evidence.last_step, {}).values()
         decimals = max((len(repr(float(value)).partition(".")[2]) for value in values), default=0)
         return 0.51 * 10.0**-decimals if decimals <= _ROUNDED_DECIMALS else 0.0
@@ -109,27 +109,27 @@ class TraceInput:
         return math.isclose(logged, expected, rel_tol=_RELATIVE, abs_tol=max(self.rounding, _NOTHING))
 
 
-class Reading(NamedTuple):
+class TraceReading(NamedTuple):
     """What a trace shows. `words`: by what, or how it differs. `step`: the first that differs."""
 
-    shown: Shown
+    shown: TraceStatus
     words: str = ""
     step: int | None = None
 
 
-COMPOSED_ONLY = Reading(Shown.COMPOSED)
+COMPOSED_ONLY = TraceReading(TraceStatus.COMPOSED)
 
 
 class Trace(NamedTuple):
     """A way in which a run shows settings.
 
-    `keys`: of the recipe; the key of a section stands for all below it. `by`: what shows it, in words. `read`: what it
-    shows in one run. `modes`: those in which it holds beside plain synchronous training.
+    `keys`: of the recipe; the key of a section includes all keys below it. `by`: what shows it, in words. `read`: what
+    it shows in one run. `modes`: those in which it applies, besides plain synchronous training.
     """
 
     keys: tuple[str, ...]
     by: str
-    read: Callable[[TraceInput], Reading]
+    read: Callable[[TraceInput], TraceReading]
     modes: frozenset[Mode] = frozenset()
 
     def is_of(self, key: str) -> bool:
@@ -137,15 +137,19 @@ class Trace(NamedTuple):
         return any(_is_within(key, own) or _is_within(own, key) for own in self.keys)
 
 
-def _data(given: TraceInput) -> Reading:
+def _data(given: TraceInput) -> TraceReading:
     files = given.setup.found.get("data")
     digests = [_digest(each) for each in files.values()] if isinstance(files, Mapping) else []
-    return Reading(Shown.SHOWN, "the digests of its files at the start") if all(digests) and digests else COMPOSED_ONLY
+    return (
+        TraceReading(TraceStatus.SHOWN, "the digests of its files at the start")
+        if all(digests) and digests
+        else COMPOSED_ONLY
+    )
 
 
-def _weights(given: TraceInput) -> Reading:
+def _weights(given: TraceInput) -> TraceReading:
     known = _digest(given.setup.found.get("model"))
-    return Reading(Shown.SHOWN, "the digest of its weights at the start") if known else COMPOSED_ONLY
+    return TraceReading(TraceStatus.SHOWN, "the digest of its weights at the start") if known else COMPOSED_ONLY
 
 
 def _digest(found: object) -> object:
@@ -162,34 +166,34 @@ RECORDED = (
 
 @dataclass(frozen=True, slots=True)
 class KeyTrace:
-    """How a run shows one setting. `by`: what shows it; "" for nothing but the configuration."""
+    """How a run shows one setting. `by`: what shows it; "" if only the configuration does."""
 
     key: str
-    shown: Shown
+    shown: TraceStatus
     by: str = ""
     words: str = ""
     step: int | None = None
 
 
 def read_traces(given: TraceInput, table: Iterable[Trace]) -> tuple[KeyTrace, ...]:
-    """Read every row of the table, by the keys of the treatment that it is about, or else by its own first one.
+    """Read every row of the table, for the keys of the treatment that it shows, or else for its own first key.
 
-    Keys of the treatment that no row is about follow.
+    Keys of the treatment without a row follow.
     """
     rows = list(table)
     found = [_read(given, trace) for trace in rows]
-    by_key = [replace(trace, key=key) for row, trace in zip(rows, found, strict=True) for key in _keys(given, row)]
+    by_key = [
+        replace(trace, key=key)
+        for row, trace in zip(rows, found, strict=True)
+        for key in (tuple(key for key in given.setup.treatment if row.is_of(key)) or row.keys[:1])
+    ]
     others = [key for key in given.setup.treatment if not any(row.is_of(key) for row in rows)]
-    return (*by_key, *(KeyTrace(key, Shown.COMPOSED) for key in others))
-
-
-def _keys(given: TraceInput, row: Trace) -> tuple[str, ...]:
-    return tuple(key for key in given.setup.treatment if row.is_of(key)) or row.keys[:1]
+    return (*by_key, *(KeyTrace(key, TraceStatus.COMPOSED) for key in others))
 
 
 def _read(given: TraceInput, trace: Trace) -> KeyTrace:
     if outside := named(given.modes - trace.modes):
-        return KeyTrace(trace.keys[0], Shown.NOT_OBSERVABLE, trace.by, outside)
+        return KeyTrace(trace.keys[0], TraceStatus.NOT_OBSERVABLE, trace.by, outside)
     reading = trace.read(given)
     return KeyTrace(trace.keys[0], reading.shown, trace.by, reading.words, reading.step)
 

@@ -2,9 +2,9 @@
 
 rlx reads the answers of a run on its own machine by this module, and sends it to the host of any other run.
 
-`<step>.jsonl` has a line for each answer (see `rlx.evidence.reading.item_scores`). Files may be gigabytes: digests are
-kept, a few texts as examples, and everything is bounded. Of more than `_SAMPLED` answers, those to the items with the
-smallest digests are compared with the other validations: the same items in each of them.
+`<step>.jsonl` has a line for each answer (see `rlx.evidence.reading.validation_outputs`). Files may be gigabytes:
+digests are kept, a few texts as examples, and everything is bounded. Of more than `_SAMPLED` answers, those to the
+items with the smallest digests are compared with the other validations: the same items in each of them.
 """
 
 from __future__ import annotations

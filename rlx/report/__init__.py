@@ -1,30 +1,28 @@
-"""Draw a comparison: one drawing as SVG, PNG or text, and a page that says everything. Pure: writes nothing.
+"""Draw a comparison as SVG, PNG or text, and write it as an HTML page. Nothing here writes a file.
 
-drawn = picture(comparison, judged_runs)
-svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    html(Report(…))
+    drawn = picture(comparison, judged_runs)
+    svg_file(scene(drawn), made_by)    png_bytes(…)    text_plot(drawn, width)    html(Report(…))
 
-Only `html` knows words; the others know shapes.
+Only `html` contains sentences; the others contain shapes.
 """
 
+from rlx.report.drawing import scene, schedule_scene
 from rlx.report.item_tables import items_to_read
-from rlx.report.multiples import BANDS, EXPLORATORY, Multiples, drawn_arms, multiples
-from rlx.report.multiples_layout import multiples_scene
+from rlx.report.multiples import BANDS, EXPLORATORY, Multiples, drawn_arms, multiples, multiples_scene
 from rlx.report.page import Report, html
 from rlx.report.picture import Picture, picture
-from rlx.report.picture_layout import scene
-from rlx.report.planned_noise import schedule_scene
 from rlx.report.png import png_bytes
-from rlx.report.shapes import Scene
+from rlx.report.shapes import Drawing
 from rlx.report.svg import svg_file
 from rlx.report.terminal import text_plot
 
 __all__ = [
     "BANDS",
     "EXPLORATORY",
+    "Drawing",
     "Multiples",
     "Picture",
     "Report",
-    "Scene",
     "drawn_arms",
     "html",
     "items_to_read",

@@ -1,4 +1,4 @@
-"""Items over the seeds of two arms as tables: which turn most often, what was answered, how hard they are, pass@k."""
+"""Tables of items over the seeds of two arms: which change most often, the answers, their difficulty, pass@k."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_FLIPS, _MOST_READ = 20, 8
 
 @dataclass(frozen=True, slots=True)
 class FoundItems:
-    """The tables of one contrast; `answers` has one for each item that turned most often."""
+    """The tables of one contrast; `answers` has one for each item that changed most often."""
 
     treatment: str
     tables: tuple[Table, ...]
@@ -30,7 +30,7 @@ class FoundItems:
 def found_items(
     comparison: Comparison | None, judged: Sequence[JudgedRun], items: Items, texts: Texts
 ) -> list[FoundItems]:
-    """The tables of each contrast whose runs kept their outputs; without those that would be empty."""
+    """Make the tables of each contrast whose runs kept their outputs, without empty ones."""
     if comparison is None:
         return []
     parts = ((contrast, _of(comparison, contrast, judged, items)) for contrast in comparison.contrasts)
@@ -41,7 +41,7 @@ def found_items(
 def items_to_read(
     comparison: Comparison, judged: Sequence[JudgedRun], items: Items
 ) -> Iterator[tuple[int, tuple[str, ...], frozenset[str]]]:
-    """(step, run ids, items) of the answers that the page shows side by side."""
+    """Yield (step, run ids, items) of the answers that the page shows side by side."""
     for contrast in comparison.contrasts:
         found = _of(comparison, contrast, judged, items)
         if found is not None and (turned := flips(found)[:_MOST_READ]):
@@ -72,8 +72,9 @@ def _tables(comparison: Comparison, contrast: Contrast, found: ArmItems, texts: 
 def _flips_table(found: ArmItems, turned: Sequence[Flip], labels: tuple[str, str]) -> Table | None:
     pairs = len(found.pairs)
     caption = (
-        f"Step {found.step}: of {len(found.items)} items that every run answered, {len(turned)} turned in at least one "
-        f"of {pairs} pairs of runs; those first that turned most often in one direction. Some do by chance"
+        f"Step {found.step}: of {len(found.items)} items that every run answered, {len(turned)} changed in at "
+        "least one "
+        f"of {pairs} pairs of runs; sorted by how often they changed in one direction. Some change by chance"
     )
     shown = turned[:_MOST_FLIPS]
     headings = ("item", *labels, f"better, worse of {pairs}")
@@ -102,7 +103,7 @@ def _seeds(control: SeedItems, treatment: SeedItems) -> str:
 
 
 def _answer_cell(run: SeedItems, item: str, texts: Texts) -> Cell:
-    """The first answer; of several, the mean score of all."""
+    """Show the first answer; of several, with the mean score of all."""
     answers = texts[run.run_id][item].answers
     of_several = f", mean of {len(answers)} answers, the first is shown" if len(answers) > 1 else ""
     return Cell(answers[0] or "(empty)", f"score {run.means[item]:.3g}{of_several}")
@@ -114,8 +115,9 @@ def _difficulty_table(found: ArmItems, labels: tuple[str, str], unit: Unit) -> T
         return None
     runs = len(found.control)
     caption = (
-        f"Effect by difficulty. {runs - 1} of the {runs} control runs say how hard an item is, and the one left over "
-        "is the control of the difference, each of them once: else bad luck would look like a gain on hard items"
+        f"Effect by difficulty. {runs - 1} of the {runs} control runs measure how hard an item is, and the "
+        "remaining one "
+        "is the control of the difference, each of them once: otherwise bad luck would look like a gain on hard items"
     )
     rows = [
         (
@@ -123,15 +125,14 @@ def _difficulty_table(found: ArmItems, labels: tuple[str, str], unit: Unit) -> T
             f"{group.items:.0f}",
             f"{group.control:.3g}",
             f"{group.treatment:.3g}",
-            Cell(unit.change(group.difference), _range(group.differences, unit)),
+            Cell(
+                unit.change(group.difference),
+                f"{unit.signed(min(group.differences))} to {unit.signed(max(group.differences))} by control run",
+            ),
         )
         for group in groups
     ]
     return table_of_rows(("items", "how many", *labels, "difference"), rows, caption, right=True)
-
-
-def _range(differences: Sequence[float], unit: Unit) -> str:
-    return f"{unit.signed(min(differences))} to {unit.signed(max(differences))} by control run"
 
 
 def _pass_table(found: ArmItems, labels: tuple[str, str]) -> Table | None:

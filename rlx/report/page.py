@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: no script, no font, no request."""
+"""The report as one self-contained HTML page: no script, no font, no request."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from rlx.compare import Comparison
+from rlx.compare import Comparison, Contrast
 from rlx.compare.device_report import DeviceReport, sentences
 from rlx.compare.excluded_runs import ExcludedRun, related_experiments_lines
 from rlx.compare.sentences import headline, registered_lines
@@ -14,12 +14,11 @@ from rlx.evidence import ItemScores, ItemTexts, JudgedRun
 from rlx.evidence.diagnosis import Diagnosis
 from rlx.model import Finding, Severity
 from rlx.report import page_tables as tables
+from rlx.report.drawing import NARROW, WIDE, scene
 from rlx.report.item_tables import found_items
-from rlx.report.multiples import EXPLORATORY, drawn_arms, multiples
-from rlx.report.multiples_layout import legend_scene, panel_scene
-from rlx.report.noise_proof import log_facts, record_rows
+from rlx.report.multiples import EXPLORATORY, drawn_arms, legend_scene, multiples, panel_scene
+from rlx.report.page_tables import log_facts, record_rows
 from rlx.report.picture import Picture, picture
-from rlx.report.picture_layout import NARROW, WIDE, scene
 from rlx.report.safe_text import shown
 from rlx.report.svg import style_rules, svg_markup
 from rlx.table import Table
@@ -35,12 +34,12 @@ SIGNS = {"valid": "✓", "limited": "◐", "unverified": "?", "incomplete": "…
 class Report:
     """The content of a report. `runs` are the control's, then those of each treatment.
 
-    `comparison` is None where no log has a metric to compare by; `problem` then says so. `items` are the scores per
-    item by step and run id, as `compare` takes them; `diagnoses` what the logs of runs that did not finish say of it,
-    by run id. `left_out`: the runs of the same experiment that are not in here. `curves`: patterns of the metrics whose
-    training curves are shown; without any, those that show how a training goes. `texts`: what runs answered to the
-    items of `items_to_read`, by run id and item. `reach`: a value of which it is shown when each run reached it.
-    `devices`: what those of each run did. `made` is the time of making in words, `made_by` names rlx and its version.
+    `comparison` is None where no log has a metric to compare by; `problem` then says so. `items`: the scores per item
+    by step and run id, as `compare` takes them; `diagnoses`: what the logs of runs that did not finish show, by run id.
+    `left_out`: the runs of the same experiment that are not included. `curves`: patterns of the metrics whose training
+    curves are shown; without any, those that show how a training is going. `texts`: the answers of runs to the items of
+    `items_to_read`, by run id and item. `reach`: a value for which it is shown when each run reached it. `devices`: the
+    use of the devices of each run. `made`: the time of making in words, `made_by`: rlx and its version.
     """
 
     runs: Sequence[JudgedRun]
@@ -58,9 +57,9 @@ class Report:
 
 
 def html(report: Report) -> str:
-    """The page. Everything that a log, a recipe or a host says is escaped.
+    """Render the page. Everything from a log, a recipe or a host is escaped.
 
-    Raises UsageError where `curves` fit no metric of any log.
+    Raises UsageError where `curves` match no metric of any log.
     """
     from importlib.resources import files
 
@@ -70,7 +69,7 @@ def html(report: Report) -> str:
 
 
 def templates() -> Environment:
-    """Return the templates of the page and of its tables; what they show of others is escaped."""
+    """Return the templates of the page and of its tables; text from outside is escaped."""
     from importlib.resources import files
 
     from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -82,7 +81,7 @@ def templates() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Not only what is in quotes is hostile: some characters no file may hold.
+        # Not only quotes are dangerous: a file may not contain some characters.
         finalize=lambda value: shown(value) if isinstance(value, str) and not hasattr(value, "__html__") else value,
     )
     environment.filters["name"] = lambda value: shown(value, _NAME)
@@ -90,37 +89,36 @@ def templates() -> Environment:
 
 
 def _content(report: Report) -> dict[str, Any]:
-    """Collect everything that the template names."""
-    drawn = picture(report.comparison, report.runs) if report.comparison else None
-    labels = _labels(report)
+    """Collect everything that the template uses."""
+    found = report.comparison
+    drawn = picture(found, report.runs) if found else None
+    known = {run.run_id: run.label for run in found.runs} if found else {}
+    labels = [known.get(run.run_id, run.name) for run in report.runs]
     return {
         "report": report,
         "title": _title(report),
-        "comparison": report.comparison,
-        "registered": _registered(report.comparison),
-        "summary": _summary(report.comparison),
+        "comparison": found,
+        "registered": [*registered_lines(found.registered)] if found and found.registered else [],
+        "summary": [(each, _unsaid(each)) for each in (found.contrasts if found else ())],
         "status": _status(report),
         "charts": _charts(drawn) if drawn and any(curve.points for curve in drawn.curves) else [],
-        "values": tables.values_table(report.comparison, drawn) if report.comparison and drawn else None,
-        "run_values": tables.runs_table(report.comparison, drawn) if report.comparison and drawn else None,
+        "values": tables.values_table(found, drawn) if found and drawn else None,
+        "run_values": tables.runs_table(found, drawn) if found and drawn else None,
         **_training(report),
         "runs": [_run(run, label, report) for run, label in zip(report.runs, labels, strict=True)],
         "versions": tables.versions_table(report.runs, labels),
-        "differences": _differences(report.comparison),
+        "differences": _differences(found),
         "items": _items(report),
-        "found_items": found_items(report.comparison, report.runs, report.items, report.texts),
+        "found_items": found_items(found, report.runs, report.items, report.texts),
         "devices": [(each, tables.device_table(each), [*sentences(each.use)]) for each in report.devices],
-        "speed": tables.speed_table(report.comparison) if report.comparison else None,
-        "reach": _reach(report),
-        "secondary": _secondary(report),
+        "speed": tables.speed_table(found) if found else None,
+        "reach": None
+        if found is None or report.reach is None
+        else tables.reach_table(found, report.runs, report.reach),
+        "secondary": tables.secondary_table(found.registered, report.runs) if found and found.registered else None,
         "left_out": tables.left_out_table(report.left_out),
-        "others": _others(report.comparison),
+        "others": [*related_experiments_lines(found.treatment_kind, found.others)] if found else [],
     }
-
-
-def _labels(report: Report) -> list[str]:
-    known = {run.run_id: run.label for run in report.comparison.runs} if report.comparison else {}
-    return [known.get(run.run_id, run.name) for run in report.runs]
 
 
 def _title(report: Report) -> str:
@@ -132,58 +130,47 @@ def _title(report: Report) -> str:
 
 
 def _status(report: Report) -> tuple[str, str]:
-    """(class, words): what may be done with the numbers, in a few words."""
+    """Return (class, words): how the numbers may be used, in a few words."""
     found = report.comparison
     if found is None:
         return "invalid", "no result"
     if any(run.is_excluded for run in found.runs) or any(contrast.errors for contrast in found.contrasts):
-        return "invalid", "no result: not to be reported"
+        return "invalid", "no result: do not report"
     registered = found.registered
     if registered and registered.is_open:
         return "incomplete", headline(found)
     if registered and not registered.answers:
         return "invalid", headline(found)
     if found.interim:
-        return "incomplete", "interim: not every run has ended"
+        return "incomplete", "interim: some runs have not ended"
     if found.withheld:
         return "incomplete", f"interim: {found.withheld}"
-    said = headline(found) or "values of one arm, compared with nothing"
+    said = headline(found) or "values of one arm, without a comparison"
     if not found.verified:
-        return "unverified", f"unverified: to be reported with that word only; {said}"
+        return "unverified", f"unverified: report only with that word; {said}"
     if registered or not found.contrasts:
         return "valid", said
     of_arms = all(contrast.test is not None and contrast.test.is_of_arms for contrast in found.contrasts)
     return "valid" if of_arms else "limited", said
 
 
-def _registered(comparison: Comparison | None) -> list[str]:
-    """The registered question, then what answers it."""
-    return [*registered_lines(comparison.registered)] if comparison and comparison.registered else []
+def _unsaid(contrast: Contrast) -> list[Finding]:
+    """List the findings of a contrast that its sentences do not contain."""
 
+    def is_said(finding: Finding) -> bool:
+        return finding.severity is Severity.NOTE and any(finding.message in each for each in contrast.sentences)
 
-def _others(comparison: Comparison | None) -> list[str]:
-    """Experiments of the like, behind a heading."""
-    return [*related_experiments_lines(comparison.treatment_kind, comparison.others)] if comparison else []
-
-
-def _summary(comparison: Comparison | None) -> list[tuple[Any, list[Finding]]]:
-    """Each contrast with the findings that its sentences have not said already."""
-    contrasts = comparison.contrasts if comparison else ()
-    return [(each, [found for found in each.findings if not _is_said(found, each.sentences)]) for each in contrasts]
-
-
-def _is_said(finding: Finding, sentences: Sequence[str]) -> bool:
-    return finding.severity is Severity.NOTE and any(finding.message in sentence for sentence in sentences)
+    return [finding for finding in contrast.findings if not is_said(finding)]
 
 
 def _charts(drawn: Picture) -> list[tuple[str, Any]]:
-    """The drawing twice, for wide and for narrow windows: one that shrinks cannot be read."""
+    """Draw the picture for wide and for narrow windows, because a scaled one cannot be read."""
     sizes = (("wide", WIDE), ("narrow", NARROW))
     return [(name, _markup(svg_markup(scene(drawn, width), name))) for name, width in sizes]
 
 
 def _training(report: Report) -> dict[str, Any]:
-    """Draw the training curves, each by itself, so that the page can put as many side by side as fit."""
+    """Draw the training curves separately, so that the page can arrange them side by side."""
     found = multiples(drawn_arms(report.comparison, report.runs), report.curves)
     panels = [
         _markup(svg_markup(panel_scene(drawn), f"training-{index}")) for index, drawn in enumerate(found.pictures)
@@ -215,18 +202,6 @@ def _run(run: JudgedRun, label: str, report: Report) -> dict[str, Any]:
     }
 
 
-def _secondary(report: Report) -> Table | None:
-    if report.comparison is None or report.comparison.registered is None:
-        return None
-    return tables.secondary_table(report.comparison.registered, report.runs)
-
-
-def _reach(report: Report) -> Table | None:
-    if report.comparison is None or report.reach is None:
-        return None
-    return tables.reach_table(report.comparison, report.runs, report.reach)
-
-
 def _differences(comparison: Comparison | None) -> list[tuple[Any, list[Table]]]:
     if comparison is None:
         return []
@@ -235,7 +210,7 @@ def _differences(comparison: Comparison | None) -> list[tuple[Any, list[Table]]]
 
 
 def _items(report: Report) -> list[Table]:
-    """One table for each contrast whose test is paired."""
+    """Make one table for each contrast whose test is paired."""
     if report.comparison is None:
         return []
     labels = {run.run_id: run.label for run in report.comparison.runs}

@@ -1,4 +1,4 @@
-"""Make text of logs and hosts safe to show: writers escape, this replaces what cannot be escaped, and masks secrets."""
+"""Make text of logs and hosts safe to show: replace characters that cannot be escaped, and mask secrets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _UNSAFE = re.compile(
 
 
 def shown(value: object, limit: int = 2000) -> str:
-    """The value as text of at most `limit` characters that any HTML or SVG file may hold."""
+    """Return the value as text of at most `limit` characters that any HTML or SVG file may contain."""
     text = _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", mask(str(value)))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def cut(text: str, cells: int) -> str:
-    """The text on one line of at most so many cells of a terminal."""
+    """Shorten the text to one line of at most so many cells of a terminal."""
     line = " ".join(shown(text).split())
     ends = list(accumulate(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in line))
     if not ends or ends[-1] <= cells:

@@ -1,4 +1,4 @@
-"""A drawing as SVG: values on hover and on keyboard focus by CSS alone, dark where the reader's system is."""
+"""Write a drawing as SVG: values on hover and on keyboard focus by CSS alone, dark where the reader's system is."""
 
 from __future__ import annotations
 
@@ -6,15 +6,28 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from rlx.report.safe_text import shown
-from rlx.report.shapes import DARK, LIGHT, Area, Column, Label, Line, Mark, Row, Scene, Shape, outline, text_width
+from rlx.report.shapes import (
+    DARK,
+    LIGHT,
+    Drawing,
+    DrawnText,
+    FilledArea,
+    HoverLine,
+    HoverStrip,
+    Mark,
+    Shape,
+    Stroke,
+    outline,
+    text_width,
+)
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif"
 _TIP_SIZE, _TIP_ROW, _TIP_PAD = 11.5, 17.0, 8.0
 _MOST_ROWS = 12
 
 
-def svg_file(scene: Scene, made_by: str) -> bytes:
-    """A file of its own, which any program that reads SVG can show."""
+def svg_file(scene: Drawing, made_by: str) -> bytes:
+    """Return a complete file, which any program that reads SVG can show."""
     root = svg_element(scene, "chart")
     root.set("width", _number(scene.width))
     root.set("height", _number(scene.height))
@@ -27,13 +40,13 @@ def svg_file(scene: Scene, made_by: str) -> bytes:
     return content
 
 
-def svg_markup(scene: Scene, name: str) -> str:
-    """The element for an HTML page; `name` must be unique there. Needs `style_rules` in the page's style."""
+def svg_markup(scene: Drawing, name: str) -> str:
+    """Return the element for an HTML page; `name` must be unique there. Needs `style_rules` in the page's style."""
     return tostring(svg_element(scene, name), encoding="unicode")
 
 
 def style_rules() -> str:
-    """Hover, focus and dark colours. Light colours are attributes, which programs without CSS understand too."""
+    """Return the rules for hover, focus and dark colours; light colours are attributes, for programs without CSS."""
     dark = "".join(
         f".f-{ink}{{fill:{value}}}.l-{ink}{{stroke:{value}}}.paper{{fill:{DARK['paper']}}}"
         for ink, value in DARK.items()
@@ -46,7 +59,7 @@ def style_rules() -> str:
     )
 
 
-def svg_element(scene: Scene, name: str) -> Element:
+def svg_element(scene: Drawing, name: str) -> Element:
     attributes = {
         "xmlns": "http://www.w3.org/2000/svg",
         "viewBox": f"0 0 {_number(scene.width)} {_number(scene.height)}",
@@ -66,49 +79,49 @@ def svg_element(scene: Scene, name: str) -> Element:
 
 def _shape(shape: Shape) -> Element:
     match shape:
-        case Line():
+        case Stroke():
             line = Element("polyline", {"points": _points(shape.points), "fill": "none"})
             if shape.opacity < 1:
                 line.set("stroke-opacity", _number(shape.opacity))
             return _stroked(line, shape.ink, shape.width, shape.dash)
-        case Area():
+        case FilledArea():
             area = Element("polygon", {"points": _points(shape.points), "fill-opacity": _number(shape.opacity)})
             return _filled(area, shape.ink)
         case Mark():
             mark = Element("polygon", {"points": _points(outline(shape))})
             return _stroked(_filled(mark, shape.ink if shape.filled else "paper"), shape.ink, 1.6)
-        case Label():
+        case DrawnText():
             return _label(shape)
 
 
-def _label(label: Label) -> Element:
+def _label(label: DrawnText) -> Element:
     x, y = label.at
     attributes = {"x": _number(x), "y": _number(y), "font-size": _number(label.size), "text-anchor": label.anchor}
     if label.bold:
         attributes["font-weight"] = "600"
-    # A name from right to left must not turn round what stands beside it.
+    # A name from right to left must not reverse the text beside it.
     element = _filled(Element("text", {**attributes, "unicode-bidi": "isolate"}), label.ink)
     element.text = shown(label.text)
-    if label.struck:
-        SubElement(element, "tspan", {"text-decoration": "line-through"}).text = shown(label.struck)
+    if label.crossed_out:
+        SubElement(element, "tspan", {"text-decoration": "line-through"}).text = shown(label.crossed_out)
     return element
 
 
-def _column(column: Column, scene: Scene) -> Element:
-    """A group that can have the keyboard's focus; what it says is drawn above everything before it."""
+def _column(column: HoverStrip, scene: Drawing) -> Element:
+    """Make a group that can have the keyboard's focus; its box is drawn above everything before it."""
     said = shown(f"{column.title}: {'; '.join(row.text for row in column.rows)}")
     group = Element("g", {"class": "column", "tabindex": "0", "role": "img", "aria-label": said})
     width, height = column.right - column.left, column.bottom - column.top
     box = {"x": column.left, "y": column.top, "width": width, "height": height}
     SubElement(group, "rect", {"class": "hit", "fill": "transparent", **_numbers(box)})
     tip = SubElement(group, "g", {"class": "shown", "visibility": "hidden"})
-    tip.append(_shape(Line(((column.x, column.top), (column.x, column.bottom)), "axis")))
+    tip.append(_shape(Stroke(((column.x, column.top), (column.x, column.bottom)), "axis")))
     tip.extend(_tip(column, scene))
     return group
 
 
-def _tip(column: Column, scene: Scene) -> Iterator[Element]:
-    """A box with the values, beside the rule and inside the drawing."""
+def _tip(column: HoverStrip, scene: Drawing) -> Iterator[Element]:
+    """Draw a box with the values, beside the rule and inside the drawing."""
     rows = column.rows[:_MOST_ROWS]
     more = len(column.rows) - len(rows)
     title = f"{column.title} (and {more} more)" if more else column.title
@@ -121,16 +134,16 @@ def _tip(column: Column, scene: Scene) -> Iterator[Element]:
     box = {"x": left, "y": top, "width": width, "height": height, "rx": 5}
     yield _stroked(_filled(Element("rect", _numbers(box)), "paper"), "axis", 1)
     y = top + _TIP_PAD + 12
-    yield _shape(Label((left + _TIP_PAD, y), title, size=_TIP_SIZE, bold=True))
+    yield _shape(DrawnText((left + _TIP_PAD, y), title, size=_TIP_SIZE, bold=True))
     for index, row in enumerate(rows, start=1):
         yield from _tip_row(row, left + _TIP_PAD, y + index * _TIP_ROW)
 
 
-def _tip_row(row: Row, x: float, y: float) -> Iterator[Element]:
+def _tip_row(row: HoverLine, x: float, y: float) -> Iterator[Element]:
     yield _shape(Mark((x + 5, y - 4), row.sign, row.ink, row.filled, radius=3.5))
     name = f"{shown(row.name, 60)}: "
-    text, struck = (name, row.said) if row.struck else (name + row.said, "")
-    yield _shape(Label((x + 16, y), text, size=_TIP_SIZE, struck=struck))
+    text, crossed_out = (name, row.said) if row.excluded else (name + row.said, "")
+    yield _shape(DrawnText((x + 16, y), text, size=_TIP_SIZE, crossed_out=crossed_out))
 
 
 def _stroked(element: Element, ink: str, width: float, dash: str = "") -> Element:

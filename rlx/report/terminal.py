@@ -1,26 +1,31 @@
-"""The picture of a comparison as lines of text. Which colour an ink has is for whoever prints them."""
+"""Draw the picture of a comparison as lines of text. The printer decides the colour of each ink.
+
+Lines are in braille dots, two by four of them in each cell, signs above them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from math import log10
 
-from rlx.report.arm_noise import NoiseTrack
-from rlx.report.axes import Scale, decade_text, decades, round_ticks, tick_text, whole_ticks
-from rlx.report.axis_reach import above, foot_note, reached_values
-from rlx.report.canvas import Canvas, Piece
-from rlx.report.legend import Style, style_of
-from rlx.report.picture import Picture
+from rlx.report.drawing import Style, style_of
+from rlx.report.picture import NoiseTrack, Picture, above, foot_note, reached_values
 from rlx.report.safe_text import cut
+from rlx.report.shapes import Scale, decade_text, decades, round_ticks, tick_text, whole_ticks
 
 _LABELS = 9
 _ROWS, _NOISE_ROWS = 14, 6
 _FILLED, _HOLLOW = "●■▲◆▼★", "○□△◇▽☆"
 NARROWEST = 40
+# Dot numbers of Unicode's braille patterns by row and column within a cell.
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+_BLANK = 0x2800
+Piece = tuple[str, str]
 
 
 def text_plot(drawn: Picture, width: int) -> list[list[Piece]]:
-    """Lines as pieces of (text, ink), at most `width` cells wide, but no narrower than can be read."""
+    """Return lines as pieces of (text, ink), at most `width` cells wide, but not narrower than readable."""
     width = max(NARROWEST, width)
     columns = width - _LABELS - 2
     styles = [style_of(index, curve) for index, curve in enumerate(drawn.curves)]
@@ -39,7 +44,7 @@ def _legend(drawn: Picture, styles: Sequence[Style], width: int) -> list[list[Pi
     return [
         [
             (f"  {_sign(style)} ", style.ink),
-            (cut(curve.label, width - 8 - len(curve.word)), "muted" if curve.struck else "text"),
+            (cut(curve.label, width - 8 - len(curve.word)), "muted" if curve.excluded else "text"),
             (f" ({curve.word})" if curve.word else "", "muted"),
         ]
         for curve, style in zip(drawn.curves, styles, strict=True)
@@ -55,10 +60,10 @@ def _curves(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> 
     ticks = round_ticks(min(values), max(values), about=4)
     y = Scale(ticks[0], ticks[-1], 4 * _ROWS - 3, 1)
     canvas = Canvas(columns, _ROWS)
-    order = sorted(zip(drawn.curves, styles, strict=True), key=lambda each: not each[0].struck)
+    order = sorted(zip(drawn.curves, styles, strict=True), key=lambda each: not each[0].excluded)
     for curve, style in order:
         line = [(x(step), y(value)) for step, value in above(((p.step, p.value) for p in curve.points), y.low)]
-        canvas.line(line, style.ink, every=3 if curve.struck else 1)
+        canvas.line(line, style.ink, every=3 if curve.excluded else 1)
     for curve, style in order:
         for point in curve.points:
             if point.value >= y.low:
@@ -71,13 +76,13 @@ def _curves(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> 
 
 
 def _noise(drawn: Picture, styles: Sequence[Style], x: Scale, columns: int) -> Iterator[list[Piece]]:
-    """Sigma in decades, 0 in the lowest row."""
+    """Draw sigma in decades, 0 in the lowest row."""
     sigmas = [sigma for track in drawn.noise if track for sigma in track.sigmas if sigma > 0]
     exponents = decades(sigmas or [0.01])
     y = Scale(exponents[0], exponents[-1], 4 * _NOISE_ROWS - 7, 1)
     canvas = Canvas(columns, _NOISE_ROWS)
     tracks = [(track, style) for track, style in zip(drawn.noise, styles, strict=True) if track]
-    for track, style in sorted(tracks, key=lambda each: each[1].ink != "struck"):
+    for track, style in sorted(tracks, key=lambda each: each[1].ink != "excluded"):
         _track(canvas, track, style, x, y)
     labels = {y(exponent): decade_text(exponent) for exponent in exponents[:: max(1, len(exponents) - 1)]}
     yield from _labelled(canvas, labels | {float(4 * _NOISE_ROWS - 2): "0"})
@@ -93,7 +98,7 @@ def _track(canvas: Canvas, track: NoiseTrack, style: Style, x: Scale, y: Scale) 
 
 
 def _labelled(canvas: Canvas, labels: Mapping[float, str]) -> Iterator[list[Piece]]:
-    """The rows of a canvas, values at the left where a dot row has one."""
+    """Yield the rows of a canvas, with values at the left where a dot row has one."""
     by_row = {round(y) // 4: text for y, text in labels.items()}
     for row in range(canvas.rows):
         edge = "┤" if row in by_row else "│"
@@ -108,3 +113,52 @@ def _step_axis(x: Scale, columns: int) -> Iterator[list[Piece]]:
         if all(cell == " " for cell in line[max(0, start - 1) : start + len(str(tick)) + 1]):
             line[start : start + len(str(tick))] = str(tick)
     yield [(f"{'step':>{_LABELS}}  {''.join(line).rstrip()}", "muted")]
+
+
+class Canvas:
+    """`columns` by `rows` cells; dots are counted from the top left. The last one drawn in a cell sets its ink."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+        self._dots = [[0] * columns for _ in range(rows)]
+        self._inks = [[""] * columns for _ in range(rows)]
+        self._signs: dict[tuple[int, int], Piece] = {}
+
+    def line(self, points: Sequence[tuple[float, float]], ink: str, every: int = 1) -> None:
+        """Draw a line through points in dots; with `every` above 1 only each such dot, so that it looks dashed."""
+        drawn = 0
+        for (x, y), (to_x, to_y) in pairwise(points):
+            length = max(1, round(max(abs(to_x - x), abs(to_y - y))))
+            for index in range(length + 1):
+                if drawn % (2 * every) < every or every == 1:
+                    share = index / length
+                    self._dot(round(x + share * (to_x - x)), round(y + share * (to_y - y)), ink)
+                drawn += 1
+
+    def sign(self, x: float, y: float, character: str, ink: str) -> None:
+        """Draw a character in the cell of a dot, above all lines."""
+        column, row = min(self.columns - 1, max(0, round(x) // 2)), min(self.rows - 1, max(0, round(y) // 4))
+        self._signs[row, column] = (character, ink)
+
+    def row(self, row: int) -> list[Piece]:
+        """Return the cells of a row as pieces of text of one ink each."""
+        pieces: list[Piece] = []
+        for column in range(self.columns):
+            text, ink = self._cell(row, column)
+            if pieces and pieces[-1][1] == ink:
+                pieces[-1] = (pieces[-1][0] + text, ink)
+            else:
+                pieces.append((text, ink))
+        return pieces
+
+    def _cell(self, row: int, column: int) -> Piece:
+        if (row, column) in self._signs:
+            return self._signs[row, column]
+        dots = self._dots[row][column]
+        return (chr(_BLANK + dots), self._inks[row][column]) if dots else (" ", "")
+
+    def _dot(self, x: int, y: int, ink: str) -> None:
+        column, row = x // 2, y // 4
+        if 0 <= column < self.columns and 0 <= row < self.rows:
+            self._dots[row][column] |= _DOTS[y % 4][x % 2]
+            self._inks[row][column] = ink

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rlx.evidence.outlook import outlook
+from rlx.evidence.verdict import outlook
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import reading_answer
 from rlx.hosts.script_parts import ScriptPart, run_parts

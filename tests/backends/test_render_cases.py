@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from rlx.backends.verl.backend import plan
 from rlx.errors import UsageError
-from rlx.evidence.charges.composed_settings import setting_mismatches
+from rlx.evidence.checks.recipe_settings import setting_mismatches
 from rlx.model import LaunchPlan, Site, from_jsonable, to_jsonable
 from rlx.recipe import load_recipe
 from rlx.yaml_reader.hydra import read_hydra, read_words

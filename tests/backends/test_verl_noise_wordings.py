@@ -5,7 +5,7 @@ import pytest
 from rlx.backends.verl.log.fork_noise import WORDINGS, Wording
 from rlx.evidence import NoiseEvent
 from rlx.evidence.log_grammar import Context, NoiseSays
-from rlx.evidence.reading.aqn_lines import read_aqn_line
+from rlx.evidence.reading.console import read_aqn_line
 
 
 def comparable(said: NoiseSays | None) -> object:

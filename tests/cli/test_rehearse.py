@@ -13,7 +13,7 @@ from rlx.api.rehearsing import RehearsalResult
 from rlx.cli.frame.app import command_line
 from rlx.cli.rehearse import text_lines
 from rlx.errors import RlxError
-from rlx.evidence.rehearsed import Check, Rehearsed
+from rlx.evidence.smoke_test_result import SmokeTestPart, SmokeTestResult
 from rlx.model import Finding, Severity
 from rlx.planning.rehearsal import Places, rehearsal_of
 from rlx.recipe import load_recipe
@@ -69,9 +69,13 @@ def test_data_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_the_text_leaves_nothing_out(tmp_path: Path, wording: SnapshotAssertion) -> None:
     recipe = load_recipe("qwen1.5-moe-a2.7b-gsm8k-npu6").resolve("aqn")
     made = rehearsal_of(recipe, Places("/tiny/model", "/tiny/data"))
-    checks = (Check("data read", True, "16 rows"), Check("reward", False, "no score"), Check("rollout", None))
+    checks = (
+        SmokeTestPart("data read", True, "16 rows"),
+        SmokeTestPart("reward", False, "no score"),
+        SmokeTestPart("rollout", None),
+    )
     finding = Finding("RLX561", Severity.ERROR, "the message", "the fix")
-    lines = list(text_lines(RehearsalResult(made, Rehearsed(checks, (finding,)), 61.2, tmp_path)))
+    lines = list(text_lines(RehearsalResult(made, SmokeTestResult(checks, (finding,)), 61.2, tmp_path)))
     assert "qwen1.5-moe-a2.7b-gsm8k-npu6" in lines[0] and "FAILED" in lines[0] and "61 s" in lines[0]
     assert [line.split()[0] for line in lines[3:6]] == ["passed", "FAILED", "-"]
     assert f"error RLX561 {finding.message}" in lines and f"  fix: {finding.fix}" in lines

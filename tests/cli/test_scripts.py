@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.evidence.run_configuration import read_printed_config
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.wording import settled

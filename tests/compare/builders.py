@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlx.compare import Comparison, Contrast, compare
-from rlx.evidence import Evidence, JudgedRun, Totals, Verdict, VerdictStatus
+from rlx.evidence import Evidence, JudgedRun, RunTotals, Verdict, VerdictStatus
 from rlx.model import Expectations, LaunchPlan, NoiseSchedule, PlannedFile, Registration, RunState, Site
 from rlx.model.run_dir import LAUNCH_FILE
 
@@ -50,7 +50,7 @@ class RunBuilder:
             plan=self.plan(),
             evidence=Evidence(
                 metrics=self.metrics or self._metrics(),
-                totals=Totals(validation_rows=self.rows),
+                totals=RunTotals(validation_rows=self.rows),
             ),
             verdict=Verdict(self.status, (), f"{self.status.value}, in a sentence", ""),
             state=self.state,

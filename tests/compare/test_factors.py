@@ -13,7 +13,7 @@ from rlx.compare.factors import credited, factor_of, listed
 from rlx.compare.registered_answer import AnswerKind, ClaimResult, RegisteredAnswer, RegisteredResult
 from rlx.compare.sentences import headline, registered_claim
 from rlx.evidence import JudgedRun
-from rlx.evidence.traces import KeyTrace, Shown
+from rlx.evidence.traces import KeyTrace, TraceStatus
 from rlx.model import Severity
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, METRIC, RunBuilder, arm, only
 from tests.compare.run_dirs import ASKED
@@ -73,15 +73,15 @@ def test_a_registered_claim_names_all_factors() -> None:
 
 
 def test_each_arm_says_how_it_shows_a_factor() -> None:
-    rate = KeyTrace("train.lr", Shown.SHOWN, "actor/lr", "actor/lr at 6 steps")
+    rate = KeyTrace("train.lr", TraceStatus.SHOWN, "actor/lr", "actor/lr at 6 steps")
     both = compare([of(run, rate) for run in arm(LR_CONTROL, SLOW)], [[of(run, rate) for run in arm(TWO, FAST)]])
     assert only(both).shown[1] == "train.lr shown by actor/lr"
     heat = replace(LR_TREATMENT, recipe={"rollout": {"temperature": 0.6}}, treatment=("rollout.temperature",))
-    composed = KeyTrace("rollout.temperature", Shown.COMPOSED)
+    composed = KeyTrace("rollout.temperature", TraceStatus.COMPOSED)
     control = replace(LR_CONTROL, recipe={"rollout": {"temperature": 1.0}})
     one = compare([of(run, rate) for run in arm(control, SLOW)], [[of(run, rate, composed) for run in arm(heat, FAST)]])
     assert only(one).shown == ("rollout.temperature in the composed configuration only",)
-    silent = replace(rate, shown=Shown.SILENT)
+    silent = replace(rate, shown=TraceStatus.SILENT)
     apart = compare(
         [of(run, rate) for run in arm(LR_CONTROL, SLOW)], [[of(run, silent) for run in arm(LR_TREATMENT, FAST)]]
     )

@@ -6,7 +6,7 @@ import pytest
 
 from rlx.compare.slot_assignment import RunOutcome, outcome_of
 from rlx.evidence import Verdict, VerdictStatus
-from rlx.evidence.diagnosis import Hit, Kind, causes_of_machine, signatures
+from rlx.evidence.diagnosis import Hit, SignatureKind, causes_of_machine, signatures
 from rlx.findings import finding_row
 from rlx.model import RunState
 
@@ -20,7 +20,7 @@ def hit(id: str) -> Hit:
     return Hit(id, signature.kind, row.en.title, row.en.reason, row.en.fix, row.source, 1, "")
 
 
-UNKNOWN = Hit("RLX889", Kind.CAUSE, "an exception that no signature knows", "", "", "", 1, "")
+UNKNOWN = Hit("RLX889", SignatureKind.CAUSE, "an exception that no signature knows", "", "", "", 1, "")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_outcomes(state: RunState, verdict: Verdict, cause: Hit | None, outcome:
     found, why = outcome_of(state, verdict, cause)
     assert found is outcome
     assert bool(why) == (outcome in (RunOutcome.FAILED, RunOutcome.MACHINE))
-    if outcome is RunOutcome.MACHINE and cause is not None and cause.kind is Kind.CAUSE:
+    if outcome is RunOutcome.MACHINE and cause is not None and cause.kind is SignatureKind.CAUSE:
         assert why.startswith(cause.id)
 
 
@@ -59,5 +59,5 @@ def test_a_log_that_cannot_be_asked_decides_nothing() -> None:
 
 def test_what_ends_a_run_by_its_machine_is_a_cause_and_no_shortage_of_memory() -> None:
     rows = [row for row in signatures() if row.id in causes_of_machine()]
-    assert rows and {row.kind for row in rows} == {Kind.CAUSE}
+    assert rows and {row.kind for row in rows} == {SignatureKind.CAUSE}
     assert not [row.id for row in rows if "memory" in finding_row(row.id).en.title]

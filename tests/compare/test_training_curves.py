@@ -13,15 +13,15 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.compare.training_curves import MOST_METRICS, MOST_POINTS, band, training_curves
 from rlx.errors import UsageError
 from rlx.evidence import JudgedRun
-from rlx.evidence.reading.metric_table import NO_COLUMN, Column
+from rlx.evidence.reading.metric_table import NO_COLUMN, MetricColumn
 from rlx.evidence.run_evidence import ProbePair
 from rlx.model import NoiseProcess
 from tests.compare.builders import RunBuilder
 from tests.report.samples import recorded
 
 
-def of(values: Mapping[int, float]) -> Column:
-    return Column(array("q", values), array("d", values.values()))
+def of(values: Mapping[int, float]) -> MetricColumn:
+    return MetricColumn(array("q", values), array("d", values.values()))
 
 
 def run(log: Mapping[int, Mapping[str, float]], seed: int = 1, backend: str = "verl") -> JudgedRun:

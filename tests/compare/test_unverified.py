@@ -18,7 +18,7 @@ from rlx.compare.sentences import headline
 from rlx.errors import ExitCode
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.report import picture, scene
-from rlx.report.shapes import Label
+from rlx.report.shapes import DrawnText
 from tests.cli.support import rlx
 from tests.compare.builders import METRIC, one_run_each, only
 from tests.compare.run_dirs import ASKED, CONTROL, FAST, SILENT, SLOW, TREATMENT, arm_of
@@ -87,7 +87,7 @@ def test_every_output_of_unverified_runs_says_so(form: str) -> None:
 def test_a_picture_names_unverified_arms(control: JudgedRun, treated: Build) -> None:
     run = treated(status=VerdictStatus.UNVERIFIED)
     drawn = scene(picture(one_run_each(control, [run]), [control, run]))
-    labels = [shape.text for shape in drawn.shapes if isinstance(shape, Label)]
+    labels = [shape.text for shape in drawn.shapes if isinstance(shape, DrawnText)]
     assert "aqn (unverified)" in labels and "baseline" in labels
 
 

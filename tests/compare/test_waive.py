@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from rlx.api.runs import open_index
-from rlx.evidence.verdict import dissent, incomplete, invalid, remark, unverified
-from rlx.evidence.waivers import Waiver, waivable, with_waivers
+from rlx.evidence.verdict import Waiver, contradiction, incomplete, invalid, remark, unverified, waivable, with_waivers
 from rlx.model import Severity
 from rlx.model.verdict_rules import RULES
 from rlx.runs.index.kept_waivers import waivers_file
@@ -155,7 +154,7 @@ def test_which_charges_may_be_waived_is_one_property_of_them() -> None:
     charges = [
         invalid("RLX646", "a"),
         incomplete("RLX701", "b"),
-        dissent("RLX713", "c"),
+        contradiction("RLX713", "c"),
         unverified("RLX705", "d"),
         remark("RLX656", Severity.WARNING, "e"),
         remark("RLX711", Severity.NOTE, "f"),

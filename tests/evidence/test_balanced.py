@@ -12,7 +12,7 @@ import pytest
 
 from rlx.evidence import Evidence, judge, judge_unplanned, read_evidence
 from rlx.evidence.reading.console import ConsoleParser
-from rlx.evidence.run_evidence import AttemptTime, FaultKind, LoggedFault, Restart, Totals
+from rlx.evidence.run_evidence import AttemptTime, FaultKind, LoggedFault, Restart, RunTotals
 from rlx.evidence.traces import Setup
 from rlx.model import Expectations, RunState
 from rlx.model.run_dir import EXIT_FILE, LOG_FILE, PROVENANCE_FILE, STATE_DIR
@@ -115,17 +115,17 @@ SEEN: dict[str, tuple[Evidence, Setup, str]] = {
         setup(),
         "RLX758",
     ),
-    "half of the rows": (run(totals=Totals(20, 200, 100)), setup(), "RLX759"),
-    "more rows than planned": (run(totals=Totals(20, 401, 100)), setup(), "RLX759"),
+    "half of the rows": (run(totals=RunTotals(20, 200, 100)), setup(), "RLX759"),
+    "more rows than planned": (run(totals=RunTotals(20, 401, 100)), setup(), "RLX759"),
     "fewer rows without a filter": (
-        run(totals=Totals(20, 390, 100)),
+        run(totals=RunTotals(20, 390, 100)),
         setup(data__filter_overlong_prompts=False),
         "RLX759",
     ),
 }
 
 HONEST: dict[str, tuple[Evidence, Setup]] = {
-    "plain": (run(validated(VALUES, {REWARD: VALUES, ONLY: VALUES}), totals=Totals(20, 400, 100)), setup()),
+    "plain": (run(validated(VALUES, {REWARD: VALUES, ONLY: VALUES}), totals=RunTotals(20, 400, 100)), setup()),
     "longer than its steps": (lasted(1000.0, 1400.0), setup()),
     "as long as its steps, by whole seconds": (lasted(1000.4, 1128.0), setup()),
     "no record of its begin": (lasted(None, 1009.0), setup()),
@@ -182,7 +182,7 @@ HONEST: dict[str, tuple[Evidence, Setup]] = {
         setup(),
     ),
     "fewer rows than the file has, by a setting": (
-        run(totals=Totals(20, 100, 100)),
+        run(totals=RunTotals(20, 100, 100)),
         setup(data__train_max_samples=100),
     ),
 }
@@ -215,7 +215,7 @@ def test_speed_by_another_definition_is_a_warning() -> None:
 
 def test_filter_of_long_prompts_is_a_note() -> None:
     expectations = Expectations(20, (), False, None, 1, "auto", None, False)
-    evidence = run(totals=Totals(20, 390, 100))
+    evidence = run(totals=RunTotals(20, 390, 100))
     verdict = judge(evidence, expectations, RunState.FINISHED, arm="hot", setup=setup())
     assert [(each.id, each.severity) for each in verdict.findings if each.id in BALANCED] == [("RLX759", "note")]
 

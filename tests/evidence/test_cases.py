@@ -18,7 +18,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import Evidence, Verdict, judge, read_evidence
-from rlx.evidence.charges.composed_settings import setting_mismatches
+from rlx.evidence.checks.recipe_settings import setting_mismatches
 from rlx.model import RunState
 from rlx.yaml_reader.hydra import read_hydra, read_words
 from tests.conftest import CASES

@@ -18,7 +18,7 @@ from syrupy.assertion import SnapshotAssertion
 from rlx.evidence import (
     Evidence,
     NoiseEvent,
-    Totals,
+    RunTotals,
     Verdict,
     judge,
     judge_unplanned,
@@ -26,7 +26,7 @@ from rlx.evidence import (
     read_log,
     with_settings_of,
 )
-from rlx.evidence.reading.noise_records import read_records
+from rlx.evidence.reading.process_records import read_records
 from rlx.evidence.run_evidence import NoiseSettings
 from rlx.model import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedule, RunState, sigmas_by_step
 from tests.conftest import CASES
@@ -179,7 +179,9 @@ def lines_of_a_fork(*links: Link, gap: bool) -> tuple[Evidence, Expectations]:
             metrics[step]["training/rollout_probs_diff_mean"] = 1e-7 * (1 + step % 3) + sigma / 10
     metrics[20]["val-core/a/acc/mean@1"] = 0.2
     events = tuple(NoiseEvent(step, sigma, 5) for step, sigma in enumerate(SIGMAS, start=1) if sigma)
-    return Evidence(metrics, events, Totals(20, 400, 100)), Expectations(20, (0, 20), True, 100, 1, "auto", noise, gap)
+    return Evidence(metrics, events, RunTotals(20, 400, 100)), Expectations(
+        20, (0, 20), True, 100, 1, "auto", noise, gap
+    )
 
 
 def test_links_that_were_never_promised_are_named(wording: SnapshotAssertion) -> None:
@@ -191,7 +193,7 @@ def test_links_that_were_never_promised_are_named(wording: SnapshotAssertion) ->
 
 def test_of_a_run_that_failed_before_its_first_step_no_link_is_said_to_be_shown(wording: SnapshotAssertion) -> None:
     _, expected = lines_of_a_fork(Link.DRAWN, gap=False)
-    verdict = judge(Evidence({}, (), Totals(20, 400, 100)), expected, RunState.FAILED, arm="aqn")
+    verdict = judge(Evidence({}, (), RunTotals(20, 400, 100)), expected, RunState.FAILED, arm="aqn")
     assert verdict.status == "incomplete" and len(remarks_on_links(verdict)) == 1
     assert [verdict.sentence, *remarks_on_links(verdict)] == wording
 

@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 import rlx as package
 from rlx.backends.shared.overrides import hydra_value
 from rlx.evidence import Evidence, judge
-from rlx.evidence.charges.composed_settings import setting_mismatches
+from rlx.evidence.checks.recipe_settings import setting_mismatches
 from rlx.model import RunState, to_jsonable
 from rlx.model.attempt_lineage import Lineage
 from rlx.model.run_dir import COMPOSED_FILE, LINEAGE_FILE

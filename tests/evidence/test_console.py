@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import NoiseEvent, Progress, Totals
+from rlx.evidence import NoiseEvent, Progress, RunTotals
 from rlx.evidence.reading.console import ConsoleParser
 from tests.conftest import CASES
 
@@ -118,15 +118,15 @@ def test_a_loaded_checkpoint_is_one_restart(said: bytes) -> None:
 
 def test_totals_and_progress_of_a_real_run() -> None:
     parser = parse(RECORDED)
-    assert parser.totals == Totals(total_steps=20, train_rows=400, validation_rows=100)
+    assert parser.totals == RunTotals(total_steps=20, train_rows=400, validation_rows=100)
     assert parser.progress == Progress(20, 20)
     assert sorted(parser.timeline.steps) == list(range(21))
 
 
 def test_rows_as_older_trainers_print_them() -> None:
     log = b"dataset len: 7473\nfilter dataset len: 7470\ndataset len: 1319\nTotal training steps: 58\n"
-    assert parse(log).totals == Totals(58, 7470, 1319)
-    assert parse(b"dataset len: 7473\n").totals == Totals()
+    assert parse(log).totals == RunTotals(58, 7470, 1319)
+    assert parse(b"dataset len: 7473\n").totals == RunTotals()
 
 
 def test_noise_lines_take_step_and_sigma_of_their_own_process() -> None:

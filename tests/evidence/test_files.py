@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.evidence import NoiseEvent
-from rlx.evidence.reading.kept_answers import read_answers
-from rlx.evidence.reading.noise_records import read_records
-from rlx.evidence.reading.run_files import read_metrics
+from rlx.evidence.reading.metrics_file import read_metrics
+from rlx.evidence.reading.process_records import read_records
+from rlx.evidence.reading.validation_outputs import read_answers
 
 EVENT = {
     "kind": "noise",

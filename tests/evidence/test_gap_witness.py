@@ -10,8 +10,7 @@ from numpy.random import default_rng
 
 from benchmarks.false_dissent import BUDGET, Line, share
 from benchmarks.simulated_gaps import FLOORS, SCHEDULES, Simulated
-from rlx.evidence.charges.dose_response import DosedStep, DoseResponse, WitnessOutcome
-from rlx.evidence.charges.stage_alignment import steps_off
+from rlx.evidence.checks.gap_test import DosedStep, DoseResponse, GapOutcome, steps_off
 
 FLOAT, WALK = "float32", "bfloat16, random walk"
 
@@ -52,7 +51,7 @@ def test_the_verdict_says_what_the_gap_says(way: str, status: str) -> None:
     for _ in range(10):
         gaps = getattr(kind, way)(rng)
         verdict, witness = kind.judged(gaps), kind.witness(gaps)
-        assert (verdict.status, verdict.dissent) == (status, witness.outcome is WitnessOutcome.DISSENTS)
+        assert (verdict.status, verdict.dissent) == (status, witness.outcome is GapOutcome.DISAGREES)
 
 
 def test_a_line_of_the_table_is_broken_beyond_the_error_of_its_simulation() -> None:
@@ -62,7 +61,7 @@ def test_a_line_of_the_table_is_broken_beyond_the_error_of_its_simulation() -> N
 
 def test_a_gap_of_exactly_nothing_has_an_answer() -> None:
     steps = [DosedStep(step, 0.0, *((0.05, 0.003) if step > 4 else (0.0, 0.0))) for step in range(1, 21)]
-    assert DoseResponse(steps).outcome is WitnessOutcome.DISSENTS
+    assert DoseResponse(steps).outcome is GapOutcome.DISAGREES
     assert steps_off(steps) == 0
 
 
@@ -70,11 +69,11 @@ def test_a_gap_of_exactly_nothing_has_an_answer() -> None:
 @pytest.mark.parametrize("dose", [0.0, 0.05])
 def test_few_steps_are_inconclusive(steps: int, dose: float) -> None:
     few = [DosedStep(step, 1e-3, dose, 1e-3) for step in range(1, steps + 1)]
-    assert DoseResponse(few).outcome is WitnessOutcome.INCONCLUSIVE
+    assert DoseResponse(few).outcome is GapOutcome.INCONCLUSIVE
     assert steps_off(few) == 0
 
 
-@pytest.mark.parametrize(("doses", "outcome"), [((0, 7, 1), WitnessOutcome.AGREES), ((0, 7, 6), "inconclusive")])
+@pytest.mark.parametrize(("doses", "outcome"), [((0, 7, 1), GapOutcome.AGREES), ((0, 7, 6), "inconclusive")])
 def test_ten_steps_in_three_stages_are_enough_to_agree(doses: tuple[int, ...], outcome: str) -> None:
     """Three steps above seven, one chance in 120, and above three of weaker noise, one in 20."""
     stages = [0] * 4 + [1] * 3 + [2] * 3

@@ -15,11 +15,11 @@ import pytest
 
 from rlx.evidence import Evidence, judge, read_evidence
 from rlx.evidence.cache.evidence_cache import keep, kept
-from rlx.evidence.charges import graded, training_as_validation
-from rlx.evidence.charges.check_input import Basis, CheckInput
-from rlx.evidence.reading.kept_answers import AnswersParser
+from rlx.evidence.checks import validation_data, validation_scores
+from rlx.evidence.checks.check_input import Basis, CheckInput
+from rlx.evidence.reading.validation_outputs import ValidationParser
 from rlx.evidence.traces import Setup
-from rlx.evidence.verdict import Charge, VerdictStatus
+from rlx.evidence.verdict import CheckFinding, VerdictStatus
 from rlx.model import Expectations, RunState, Severity, WeightPromise
 from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
 from tests.conftest import CASES
@@ -43,17 +43,17 @@ def recorded() -> Rows:
     return {int(path.stem): [json.loads(line) for line in path.read_text("utf-8").splitlines()] for path in paths}
 
 
-def charges(folder: Path, rows: Rows, setup: Setup = FILE, **changes: Any) -> list[Charge]:
+def charges(folder: Path, rows: Rows, setup: Setup = FILE, **changes: Any) -> list[CheckFinding]:
     (folder / "validation").mkdir(exist_ok=True)
     (folder / "metrics.jsonl").write_bytes((RECORDED / "metrics.jsonl").read_bytes())
     for step, lines in rows.items():
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / f"validation/{step}.jsonl").write_text(text, encoding="utf-8")
     evidence = replace(read_evidence([folder]), backend="verl")
-    return list(graded.check(CheckInput(evidence, EXPECTED, RunState.FINISHED, setup=setup, **changes)))
+    return list(validation_scores.check(CheckInput(evidence, EXPECTED, RunState.FINISHED, setup=setup, **changes)))
 
 
-def ids(found: list[Charge], status: VerdictStatus | None = None) -> set[str]:
+def ids(found: list[CheckFinding], status: VerdictStatus | None = None) -> set[str]:
     return {charge.finding.id for charge in found if status is None or charge.status is status}
 
 
@@ -260,7 +260,7 @@ def test_outputs_that_are_those_of_an_earlier_step(tmp_path: Path, copied: int) 
     rows = recorded()
     rows[20] = [dict(row, step=20) for row in rows[15][:copied]] + rows[20][copied:]
     (found,) = charges(tmp_path, rows)
-    assert (found.finding.id, found.finding.step, found.dissent) == ("RLX784", 20, True)
+    assert (found.finding.id, found.finding.step, found.contradicts) == ("RLX784", 20, True)
     assert "step 15" in found.finding.message
 
 
@@ -311,15 +311,15 @@ def test_replays(grader: str, answer: str, truth: str, says: bool | None) -> Non
 @pytest.mark.parametrize("seed", range(5))
 def test_reading_goes_on_where_it_ended(seed: int) -> None:
     data = (RECORDED / "validation/20.jsonl").read_bytes()
-    whole, drawing = AnswersParser(), random.Random(seed)
+    whole, drawing = ValidationParser(), random.Random(seed)
     whole.feed(data)
     cuts = sorted(drawing.sample(range(len(data)), 3))
-    parser, at = AnswersParser(), 0
+    parser, at = ValidationParser(), 0
     for end in (*cuts, len(data)):
         parser.feed(data[at:end])
         at = end - parser.pending
         state = json.loads(json.dumps(parser.state()))
-        parser = AnswersParser()
+        parser = ValidationParser()
         parser.restore(state)
     assert parser.found() == whole.found()
     assert (whole.found().kept.answers, whole.found().kept.items) == (100, 100)
@@ -330,7 +330,7 @@ def test_of_many_answers_those_to_the_same_items_are_compared() -> None:
     found = []
     for seed in (1, 2):
         random.Random(seed).shuffle(lines)
-        parser = AnswersParser()
+        parser = ValidationParser()
         for line in lines:
             parser.feed(json.dumps(line).encode() + b"\n")
         found.append(parser.found())
@@ -362,9 +362,9 @@ EDGES = {"sha256_of_first_and_last_mb": "c" * 64, "bytes": 1 << 30}
 PATHS = {"train": "~/.cache/rlx/tiny-cpu/train.parquet", "val": "~/.cache/rlx/tiny-cpu/val.parquet"}
 
 
-def data_charges(files: object, recipe: Mapping[str, Any]) -> list[Charge]:
+def data_charges(files: object, recipe: Mapping[str, Any]) -> list[CheckFinding]:
     setup = Setup({"data": PATHS, **recipe}, found={"data": files})
-    return list(training_as_validation.check(CheckInput(Evidence(), EXPECTED, RunState.FINISHED, setup=setup)))
+    return list(validation_data.check_files(CheckInput(Evidence(), EXPECTED, RunState.FINISHED, setup=setup)))
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from rlx.evidence import (
     Announcement,
     Evidence,
     NoiseEvent,
-    Totals,
+    RunTotals,
     VerdictStatus,
     conflicts,
     judge,
     judge_unplanned,
     settings_of,
 )
-from rlx.evidence.charges.promised_noise import planned_sigmas
+from rlx.evidence.checks.noise_by_step import planned_sigmas
 from rlx.evidence.verdict import ranges
 from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 
@@ -44,7 +44,7 @@ def healthy(gap: dict[int, float] | None = None) -> Evidence:
         if step in (10, 20):
             metrics[step][METRIC] = step / 100
             noise.append(NoiseEvent(step, 0.0, 0, phase="validation"))
-    return Evidence(metrics, tuple(noise), Totals(STEPS, 400, 100))
+    return Evidence(metrics, tuple(noise), RunTotals(STEPS, 400, 100))
 
 
 def verdict(
@@ -99,7 +99,7 @@ def test_at_ten_steps_of_five_stages_the_gap_cannot_agree_at_one_percent() -> No
     metrics = {step: {PROBABILITY_GAP: 1e-7 * (1 + step % 3) + schedule.sigma(step) / 8} for step in range(1, 11)}
     metrics[10][METRIC] = 0.5
     expected = replace(EXPECTED, total_steps=10, validation_steps=(), noise=schedule)
-    assert verdict(Evidence(metrics, noise, Totals(10, 400, 100)), expected)[0] == "unverified"
+    assert verdict(Evidence(metrics, noise, RunTotals(10, 400, 100)), expected)[0] == "unverified"
 
 
 # training/rollout_probs_diff_mean of healthy bfloat16 runs on NPUs (verl-project/verl-ascend-recipe at 2a3edec0,
@@ -121,7 +121,7 @@ def with_plan_of(top: float, gap: dict[int, float]) -> tuple[Evidence, Expectati
     )
     metrics = {step: {PROBABILITY_GAP: value} for step, value in gap.items()}
     metrics[100][METRIC] = 0.5
-    return Evidence(metrics, noise, Totals(100, 400, 100)), replace(
+    return Evidence(metrics, noise, RunTotals(100, 400, 100)), replace(
         EXPECTED, total_steps=100, validation_steps=(), noise=schedule
     )
 
@@ -216,7 +216,7 @@ def test_a_control_says_what_rejection_takes_without_noise(
 @pytest.mark.parametrize(("lost", "status"), [(25, "valid"), (26, "invalid")])
 def test_more_than_a_twentieth_of_the_steps_without_a_finite_loss_is_too_much(lost: int, status: str) -> None:
     steps = {step: {"actor/pg_loss": math.nan if step <= lost else 0.1} for step in range(1, 501)}
-    evidence = Evidence({**steps, 500: {**steps[500], METRIC: 0.4}}, totals=Totals(500, 400, 100))
+    evidence = Evidence({**steps, 500: {**steps[500], METRIC: 0.4}}, totals=RunTotals(500, 400, 100))
     expected = Expectations(500, (500,), True, 100, 1, "auto", None, True)
     assert verdict(evidence, expected) == (status, ["RLX654"])
 
@@ -329,13 +329,13 @@ def test_validation_without_a_sync_of_its_own_is_clean_while_there_is_no_noise()
 
 
 def test_without_any_total_there_is_no_end_to_reach() -> None:
-    evidence = replace(healthy(), totals=Totals())
+    evidence = replace(healthy(), totals=RunTotals())
     assert verdict(evidence, replace(EXPECTED, total_steps=None)) == ("unverified", ["RLX706"])
 
 
 def test_a_run_that_never_came_to_its_noise_is_invalid() -> None:
     evidence = healthy()
-    short = Evidence({step: evidence.metrics[step] for step in range(4)}, evidence.noise[:4], Totals(3))
+    short = Evidence({step: evidence.metrics[step] for step in range(4)}, evidence.noise[:4], RunTotals(3))
     expected = replace(EXPECTED, total_steps=None, validation_steps=(), last_step_validated=False)
     assert verdict(short, expected) == ("invalid", ["RLX601"])
 
@@ -404,7 +404,7 @@ def test_three_printed_decimals_are_fractions_too() -> None:
     last = {key: round(value, 3) for key, value in evidence.metrics[STEPS].items()}
     lines = {**evidence.metrics, STEPS: last}
     metrics = {step: {**line, METRIC: values[step]} if step in values else line for step, line in lines.items()}
-    rounded = replace(evidence, totals=Totals(STEPS, 400, 7), metrics=metrics)
+    rounded = replace(evidence, totals=RunTotals(STEPS, 400, 7), metrics=metrics)
     assert verdict(rounded, replace(EXPECTED, validation_items=None)) == ("valid", [])
 
 
@@ -424,7 +424,7 @@ def test_a_fork_is_held_to_its_own_arithmetic_over_its_own_total(total: int) -> 
     planned = NoiseSchedule(sigmas_by_step(0.05, 0.0005, 10, 29), 10, ("rmsnorm",), "builtin", True)
     by_stage = list(dict.fromkeys(planned.sigmas))
     fork = [by_stage[min(9, int(step // (total / 10)))] for step in range(total)]
-    run = Evidence(totals=Totals(total_steps=total))
+    run = Evidence(totals=RunTotals(total_steps=total))
     assert list(planned_sigmas(planned, run)) == fork
     assert planned_sigmas(replace(planned, provider="payload"), run) == planned.sigmas
 
@@ -492,7 +492,7 @@ def test_a_validation_that_lost_answers_is_no_whole_validation() -> None:
 @pytest.mark.parametrize(("gradient", "is_invalid"), [(0.0, True), (0.7, False)])
 def test_a_log_without_a_recipe_that_trained_nothing_is_invalid(gradient: float, is_invalid: bool) -> None:
     metrics = {step: {"actor/grad_norm": gradient if step == 2 else 0.0} for step in (1, 2, 3)}
-    judged = judge_unplanned(Evidence(metrics, totals=Totals(3)), EXPECTED, RunState.FINISHED)
+    judged = judge_unplanned(Evidence(metrics, totals=RunTotals(3)), EXPECTED, RunState.FINISHED)
     assert (judged.status == "invalid") == ("RLX655" in {finding.id for finding in judged.findings}) == is_invalid
 
 

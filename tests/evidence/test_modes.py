@@ -16,7 +16,7 @@ from rlx.backends.verl.log.setting_traces import modes
 from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.modes import Mode, setting
 from rlx.evidence.run_evidence import AttemptTime, Restart, WeightRecord
-from rlx.evidence.traces import Setup, Shown
+from rlx.evidence.traces import Setup, TraceStatus
 from rlx.model import Expectations, RunState, WeightPromise
 from tests.evidence.composed_modes import NAMES, ModeCase, read_case
 from tests.evidence.test_recorded_weights import adapters, engine, trainer
@@ -155,7 +155,7 @@ def planned_warm_up(case: ModeCase) -> frozenset[str]:
 
 def objections(verdict: Verdict) -> set[str]:
     ids = {finding.id for finding in verdict.findings} & OBJECTIONS
-    return ids | {trace.key for trace in verdict.traces if trace.shown is Shown.CONTRADICTED}
+    return ids | {trace.key for trace in verdict.traces if trace.shown is TraceStatus.CONTRADICTED}
 
 
 @pytest.mark.parametrize("name", NAMES)

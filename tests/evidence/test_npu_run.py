@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, judge
+from rlx.evidence import Evidence, NoiseEvent, RunTotals, Verdict, judge
 from rlx.model import Expectations, NoiseSchedule, RunState, sigmas_by_step
 from tests.conftest import CASES
 
@@ -41,7 +41,7 @@ def judged(noise: NoiseSchedule | None, response: float = 0.0) -> Verdict:
         events.append(NoiseEvent(step, sigma, 145 if sigma else 0, effective_std=sigma or None))
         if ACCURACY in metrics[step]:
             events.append(NoiseEvent(step, 0.0, 0, phase="validation"))
-    evidence = Evidence(metrics, tuple(events), Totals(STEPS, 7473, 1319))
+    evidence = Evidence(metrics, tuple(events), RunTotals(STEPS, 7473, 1319))
     return judge(evidence, expectations(noise), RunState.FINISHED, arm="aqn" if noise else "baseline")
 
 

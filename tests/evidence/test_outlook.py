@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rlx.evidence import Evidence, NoiseEvent, judge
-from rlx.evidence.outlook import HOPELESS, ON_TRACK, Outlook, outlook
+from rlx.evidence.verdict import HOPELESS, ON_TRACK, Outlook, outlook
 from rlx.model import RunState
 from tests.evidence.test_judge import EXPECTED, METRIC, healthy
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.backends.verl.log import parse_printed_config
-from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.evidence.run_configuration import read_printed_config
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.floats(-1e6, 1e6))
 TREES = st.recursive(

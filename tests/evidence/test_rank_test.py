@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence.charges.rank_test import best_p, p_larger
+from rlx.evidence.checks.gap_test import best_p, p_larger
 
 SMALL = st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0, 7.0]), min_size=1, max_size=5)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from rlx.evidence import Evidence, Verdict, judge
-from rlx.evidence.reading.weight_records import read_weights
+from rlx.evidence.reading.process_records import read_weights
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
-from rlx.evidence.traces import Setup, Shown
+from rlx.evidence.traces import Setup, TraceStatus
 from rlx.model import Expectations, NoiseProcess, RunState, WeightPromise
 
 STEPS = 10
@@ -222,21 +222,21 @@ def test_earlier_rules_know_nothing_of_them(case: Case) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "records", "shown"),
     [
-        ("rollout.dtype", "float32", (engine(),), Shown.SHOWN),
-        ("rollout.dtype", "bfloat16", (engine(),), Shown.CONTRADICTED),
-        ("rollout.dtype", "bfloat16", (engine(dtypes=("float32", "bfloat16", "bfloat16")),), Shown.SHOWN),
-        ("rollout.dtype", "bfloat16", (trainer(),), Shown.COMPOSED),
-        ("model.lora_rank", 8, (trainer(lora_rank=8),), Shown.SHOWN),
-        ("model.lora_rank", 8, (trainer(lora_rank=16),), Shown.CONTRADICTED),
-        ("model.lora_rank", 8, (trainer(),), Shown.CONTRADICTED),
-        ("model.lora_rank", 0, (trainer(lora_rank=8),), Shown.CONTRADICTED),
-        ("model.lora_rank", 0, (trainer(),), Shown.SHOWN),
-        ("model.lora_rank", 8, (trainer(names=("model.layers.1._flat_param",)),), Shown.COMPOSED),
-        ("model.lora_rank", 8, (engine(),), Shown.COMPOSED),
+        ("rollout.dtype", "float32", (engine(),), TraceStatus.SHOWN),
+        ("rollout.dtype", "bfloat16", (engine(),), TraceStatus.CONTRADICTED),
+        ("rollout.dtype", "bfloat16", (engine(dtypes=("float32", "bfloat16", "bfloat16")),), TraceStatus.SHOWN),
+        ("rollout.dtype", "bfloat16", (trainer(),), TraceStatus.COMPOSED),
+        ("model.lora_rank", 8, (trainer(lora_rank=8),), TraceStatus.SHOWN),
+        ("model.lora_rank", 8, (trainer(lora_rank=16),), TraceStatus.CONTRADICTED),
+        ("model.lora_rank", 8, (trainer(),), TraceStatus.CONTRADICTED),
+        ("model.lora_rank", 0, (trainer(lora_rank=8),), TraceStatus.CONTRADICTED),
+        ("model.lora_rank", 0, (trainer(),), TraceStatus.SHOWN),
+        ("model.lora_rank", 8, (trainer(names=("model.layers.1._flat_param",)),), TraceStatus.COMPOSED),
+        ("model.lora_rank", 8, (engine(),), TraceStatus.COMPOSED),
     ],
 )
 def test_precision_and_adapters_show_in_them(
-    key: str, value: object, records: tuple[WeightRecord, ...], shown: Shown
+    key: str, value: object, records: tuple[WeightRecord, ...], shown: TraceStatus
 ) -> None:
     section, name = key.split(".")
     configuration = {"actor_rollout_ref": {section: {name: value}}}
@@ -244,7 +244,7 @@ def test_precision_and_adapters_show_in_them(
     wanted = "model.dtype" if section == "rollout" else "model.lora"
     (trace,) = (trace for trace in verdict.traces if trace.key == wanted)
     assert trace.shown is shown, trace
-    assert (shown is Shown.CONTRADICTED) == ("RLX646" in {finding.id for finding in verdict.findings})
+    assert (shown is TraceStatus.CONTRADICTED) == ("RLX646" in {finding.id for finding in verdict.findings})
 
 
 GOOD = (

@@ -14,9 +14,8 @@ from shutil import copy
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from rlx.evidence import Evidence, NoiseEvent, Totals, Verdict, VerdictStatus
-from rlx.evidence.reading.reward_calls import RewardCalls, read_reward_calls
-from rlx.evidence.rehearsed import Rehearsed, rehearsed
+from rlx.evidence import Evidence, NoiseEvent, RunTotals, Verdict, VerdictStatus
+from rlx.evidence.smoke_test_result import RewardCalls, SmokeTestResult, read_reward_calls, rehearsed
 from rlx.model import Expectations, Finding, NoiseSchedule, RunState, Severity
 from rlx.resources import payload_folder
 
@@ -35,20 +34,20 @@ def step(number: int, **changes: float) -> dict[str, float]:
 
 def evidence(**changes: float) -> Evidence:
     metrics = {0: {"val-core/mine/acc/mean@1": 0.0}, 1: step(1), 2: step(2, **changes)}
-    return Evidence(metrics=metrics, totals=Totals(2, 16, 4))
+    return Evidence(metrics=metrics, totals=RunTotals(2, 16, 4))
 
 
 def judged(
     found: Evidence, expected: Expectations = EXPECTED, state: RunState = RunState.FINISHED, calls: RewardCalls = CALLS
-) -> Rehearsed:
+) -> SmokeTestResult:
     return rehearsed(found, expected, VALID, state, calls, None)
 
 
-def failed(result: Rehearsed) -> set[str]:
+def failed(result: SmokeTestResult) -> set[str]:
     return {check.name for check in result.checks if check.passed is False}
 
 
-def ids(result: Rehearsed) -> list[str]:
+def ids(result: SmokeTestResult) -> list[str]:
     return [finding.id for finding in result.findings]
 
 
@@ -69,7 +68,7 @@ def test_gradients_of_zero_are_explained() -> None:
     found = evidence(actor__grad_norm=0.0)
     found = replace(found, metrics={**found.metrics, 1: step(1, actor__grad_norm=0.0)})
     (check,) = [check for check in judged(found).checks if check.name == "actor update"]
-    assert check.passed and "scored alike" in check.detail
+    assert check.passed and "equal scores" in check.detail
     untrained = Finding("RLX655", Severity.ERROR, "nothing was trained", "")
     verdict = Verdict(VerdictStatus.INVALID, (untrained,), "invalid", "none")
     assert rehearsed(found, EXPECTED, verdict, RunState.FINISHED, CALLS, None).passed, "two steps need not learn"
@@ -123,7 +122,7 @@ def test_a_reward_that_is_never_called_is_told() -> None:
 
 @pytest.mark.parametrize(("state", "id"), [(RunState.FAILED, "RLX560"), (RunState.STOPPED, "RLX564")])
 def test_an_end_too_early_says_how_far_it_came(state: RunState, id: str) -> None:
-    early = Evidence(totals=Totals(2, 16, 4))
+    early = Evidence(totals=RunTotals(2, 16, 4))
     result = judged(early, state=state, calls=RewardCalls())
     assert ids(result) == [id]
     assert "data read" in result.findings[0].message

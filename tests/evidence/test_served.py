@@ -159,7 +159,7 @@ def test_an_engine_that_keeps_its_weights(case: Case, tmp_path: Path) -> None:
     assert ids(verdict) == case.expected, verdict.sentence
     if case.expected == INVALID:
         assert verdict.status == "invalid"
-        assert "the trainer took" in verdict.sentence
+        assert "the trainer made" in verdict.sentence
 
 
 def test_earlier_rules_know_nothing_of_it(tmp_path: Path) -> None:

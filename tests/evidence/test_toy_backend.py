@@ -11,8 +11,8 @@ from rlx.backends.registry import PACKAGES
 from rlx.compare.difference_areas import ConfigDifference, DifferenceArea, area_of
 from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.pace import pace
-from rlx.evidence import Evidence, Totals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
-from rlx.evidence.charges.gap_test import gap_metric
+from rlx.evidence import Evidence, RunTotals, VerdictStatus, core_metric, judge, needles, read_evidence, read_log
+from rlx.evidence.checks.gap_test import gap_metric
 from rlx.evidence.diagnosis import Quiet, collapses, signatures, stalls
 from rlx.model import Expectations, NoiseSchedule, RunState
 from rlx.runs.judging.parser_cache import ParsedFiles
@@ -46,7 +46,7 @@ def read(folder: Path, text: str) -> Evidence:
 def test_its_log_is_read(tmp_path: Path) -> None:
     evidence = read(tmp_path, log_of())
     assert {step: values.get(CORE) for step, values in evidence.metrics.items()} == {1: None, 2: 0.5, 3: None, 4: 0.6}
-    assert evidence.totals == Totals(total_steps=4)
+    assert evidence.totals == RunTotals(total_steps=4)
     assert evidence.unproven == "" and b"round " in needles()
 
 

@@ -12,7 +12,7 @@ from rlx.backends.verl.log.setting_traces import TRACES, modes
 from rlx.evidence import Evidence, judge
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import SERVED, TRAINED, Restart, WeightRecord, WeightSync
-from rlx.evidence.traces import KeyTrace, Setup, Shown
+from rlx.evidence.traces import KeyTrace, Setup, TraceStatus
 from rlx.model import Expectations, RunState
 
 STEPS = range(1, 21)
@@ -88,7 +88,7 @@ def traces(
         setup=Setup({}, treatment, configuration, True, planned, found or {}),
     )
     ids = {finding.id for finding in verdict.findings}
-    contradicted = any(trace.shown is Shown.CONTRADICTED for trace in verdict.traces)
+    contradicted = any(trace.shown is TraceStatus.CONTRADICTED for trace in verdict.traces)
     assert contradicted == ("RLX646" in ids)
     return {trace.key: trace for trace in verdict.traces}
 
@@ -150,8 +150,8 @@ HONEST: dict[str, tuple[Metrics, Tree]] = {
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_run_contradicts_nothing(name: str) -> None:
     found = traces(*HONEST[name])
-    assert not [trace for trace in found.values() if trace.shown in (Shown.CONTRADICTED, Shown.SILENT)]
-    assert found[LR].shown is Shown.SHOWN
+    assert not [trace for trace in found.values() if trace.shown in (TraceStatus.CONTRADICTED, TraceStatus.SILENT)]
+    assert found[LR].shown is TraceStatus.SHOWN
 
 
 EDITED: dict[str, tuple[Metrics, Tree, str, int]] = {
@@ -208,9 +208,9 @@ EDITED: dict[str, tuple[Metrics, Tree, str, int]] = {
 def test_an_edited_run_is_contradicted(name: str) -> None:
     logged, configuration, key, step = EDITED[name]
     found = traces(logged, configuration)
-    assert found[key].shown is Shown.CONTRADICTED
+    assert found[key].shown is TraceStatus.CONTRADICTED
     assert found[key].step == step
-    assert [trace.key for trace in found.values() if trace.shown is Shown.CONTRADICTED] == [key]
+    assert [trace.key for trace in found.values() if trace.shown is TraceStatus.CONTRADICTED] == [key]
 
 
 COSINE = tree(**{f"{OPTIM}.lr_scheduler_type".replace(".", "__"): "cosine"})
@@ -239,7 +239,7 @@ STEPPED_OTHERWISE: dict[str, tuple[Metrics, Tree, tuple[WeightRecord, ...], int]
 def test_an_optimizer_that_steps_otherwise_than_its_metric_is_contradicted(name: str) -> None:
     logged, configuration, weights, step = STEPPED_OTHERWISE[name]
     found = traces(logged, configuration, weights=weights)[LR]
-    assert (found.shown, found.step) == (Shown.CONTRADICTED, step)
+    assert (found.shown, found.step) == (TraceStatus.CONTRADICTED, step)
 
 
 STEPPED_AS_PLANNED: dict[str, tuple[Metrics, Tree, tuple[WeightRecord, ...]]] = {
@@ -257,7 +257,7 @@ STEPPED_AS_PLANNED: dict[str, tuple[Metrics, Tree, tuple[WeightRecord, ...]]] = 
 @pytest.mark.parametrize("name", STEPPED_AS_PLANNED)
 def test_an_optimizer_that_steps_as_planned_contradicts_nothing(name: str) -> None:
     logged, configuration, weights = STEPPED_AS_PLANNED[name]
-    assert traces(logged, configuration, weights=weights)[LR].shown is Shown.SHOWN
+    assert traces(logged, configuration, weights=weights)[LR].shown is TraceStatus.SHOWN
 
 
 @pytest.mark.parametrize(
@@ -269,33 +269,33 @@ def test_an_optimizer_that_steps_as_planned_contradicts_nothing(name: str) -> No
     ],
 )
 def test_a_trace_that_is_due_and_silent_is_named(name: str, configuration: Tree, key: str) -> None:
-    assert traces(without(metrics(), name), configuration)[key].shown is Shown.SILENT
+    assert traces(without(metrics(), name), configuration)[key].shown is TraceStatus.SILENT
 
 
 def test_a_rate_that_is_printed_as_nothing_shows_nothing() -> None:
     """As verl 0.4 prints it, with three decimals."""
     rounded = {step: {key: round(value, 3) for key, value in row.items()} for step, row in metrics().items()}
-    assert traces(rounded, tree())[LR].shown is Shown.COMPOSED
+    assert traces(rounded, tree())[LR].shown is TraceStatus.COMPOSED
 
 
 def test_a_planned_warm_up_may_be_longer_than_the_run() -> None:
     key = f"{OPTIM}.lr_warmup_steps"
     logged = metrics(actor__lr=lambda step: 2e-4 * step / 100)
     configuration = tree(**{key.replace(".", "__"): 100})
-    assert traces(logged, configuration, frozenset({key}))[LR].shown is Shown.SHOWN
+    assert traces(logged, configuration, frozenset({key}))[LR].shown is TraceStatus.SHOWN
 
 
 def test_an_unknown_schedule_is_not_observable() -> None:
     unknown = tree(**{f"{OPTIM}.lr_scheduler_type".replace(".", "__"): "wsd"})
-    assert traces(metrics(actor__lr=cosine), unknown)[LR].shown is Shown.NOT_OBSERVABLE
+    assert traces(metrics(actor__lr=cosine), unknown)[LR].shown is TraceStatus.NOT_OBSERVABLE
     megatron = tree(actor_rollout_ref__actor__strategy="megatron", **{f"{OPTIM}.lr_warmup_steps".replace(".", "__"): 5})
-    assert traces(metrics(actor__lr=cosine), megatron)[LR].shown is Shown.NOT_OBSERVABLE
+    assert traces(metrics(actor__lr=cosine), megatron)[LR].shown is TraceStatus.NOT_OBSERVABLE
 
 
 def test_a_schedule_after_a_resumption_is_not_observable_and_a_constant_rate_is() -> None:
     warm_up = tree(**{f"{OPTIM}.lr_warmup_steps".replace(".", "__"): 5})
-    assert traces(metrics(actor__lr=cosine), warm_up, resumed=True)[LR].shown is Shown.NOT_OBSERVABLE
-    assert traces(metrics(), tree(), resumed=True)[LR].shown is Shown.SHOWN
+    assert traces(metrics(actor__lr=cosine), warm_up, resumed=True)[LR].shown is TraceStatus.NOT_OBSERVABLE
+    assert traces(metrics(), tree(), resumed=True)[LR].shown is TraceStatus.SHOWN
 
 
 MODES = {
@@ -319,23 +319,23 @@ def test_modes_are_read_from_the_configuration(key: str) -> None:
     unlike = metrics(perf__total_num_tokens=99.0)
     observed = traces(unlike, configuration)["train.batch_size"].shown
     holds = mode in (Mode.LORA, Mode.DYNAMIC_BATCHES, Mode.QUANTISED_ROLLOUT, Mode.MOE)
-    assert observed is (Shown.CONTRADICTED if holds else Shown.NOT_OBSERVABLE)
+    assert observed is (TraceStatus.CONTRADICTED if holds else TraceStatus.NOT_OBSERVABLE)
 
 
 def test_each_declared_factor_is_named_with_what_shows_it() -> None:
     treatment = ("train.lr", "rollout.temperature", f"overrides.{OPTIM}.weight_decay")
     found = traces(metrics(), tree(), treatment=treatment)
-    assert found[LR].shown is Shown.SHOWN
-    assert found["rollout.temperature"].shown is Shown.COMPOSED
+    assert found[LR].shown is TraceStatus.SHOWN
+    assert found["rollout.temperature"].shown is TraceStatus.COMPOSED
 
 
 def test_digests_of_data_and_model_are_traces() -> None:
     known = {"data": {"/x/train.parquet": {"sha256": "a" * 64}}, "model": {"sha256": "b" * 64}}
     found = traces(metrics(), tree(), found=known)
-    assert [found[key].shown for key in ("data.train", "model.path")] == [Shown.SHOWN] * 2
+    assert [found[key].shown for key in ("data.train", "model.path")] == [TraceStatus.SHOWN] * 2
     unread = {"data": {"/x/train.parquet": "error: PermissionError"}, "model": "error: no such folder"}
     found = traces(metrics(), tree(), found=unread)
-    assert [found[key].shown for key in ("data.train", "model.path")] == [Shown.COMPOSED] * 2
+    assert [found[key].shown for key in ("data.train", "model.path")] == [TraceStatus.COMPOSED] * 2
 
 
 def test_every_row_of_the_table_is_tried() -> None:
@@ -373,17 +373,21 @@ def trl(logged: Mapping[str, float | Callable[[int], float]], **arguments: objec
     return {trace.key: trace for trace in verdict.traces}
 
 
-TRL: dict[str, tuple[dict[str, float | Callable[[int], float]], dict[str, object], Shown]] = {
-    "constant": ({}, {}, Shown.SHOWN),
-    "linear": ({"learning_rate": lambda step: 1e-3 * (20 - step) / 20}, {"lr_scheduler_type": "linear"}, Shown.SHOWN),
+TRL: dict[str, tuple[dict[str, float | Callable[[int], float]], dict[str, object], TraceStatus]] = {
+    "constant": ({}, {}, TraceStatus.SHOWN),
+    "linear": (
+        {"learning_rate": lambda step: 1e-3 * (20 - step) / 20},
+        {"lr_scheduler_type": "linear"},
+        TraceStatus.SHOWN,
+    ),
     "linear after a warm-up by its share": (
         {"learning_rate": lambda step: 1e-3 * (step / 4 if step < 4 else (20 - step) / 16)},
         {"lr_scheduler_type": "linear", "warmup_steps": 0.2},
-        Shown.SHOWN,
+        TraceStatus.SHOWN,
     ),
-    "a rate that stays where it should fall": ({}, {"lr_scheduler_type": "linear"}, Shown.CONTRADICTED),
-    "the rate of the other arm": ({"learning_rate": 2e-3}, {}, Shown.CONTRADICTED),
-    "a schedule that rlx does not know": ({}, {"lr_scheduler_type": "polynomial"}, Shown.NOT_OBSERVABLE),
+    "a rate that stays where it should fall": ({}, {"lr_scheduler_type": "linear"}, TraceStatus.CONTRADICTED),
+    "the rate of the other arm": ({"learning_rate": 2e-3}, {}, TraceStatus.CONTRADICTED),
+    "a schedule that rlx does not know": ({}, {"lr_scheduler_type": "polynomial"}, TraceStatus.NOT_OBSERVABLE),
 }
 
 
@@ -394,8 +398,8 @@ def test_the_learning_rate_of_trl(name: str) -> None:
 
 
 def test_the_kl_term_and_the_lengths_of_trl() -> None:
-    assert trl({})["algorithm.kl"].shown is Shown.SHOWN
-    assert trl({"kl": 0.01})["algorithm.kl"].shown is Shown.CONTRADICTED
-    assert trl({"kl": 0.01}, beta=0.04)["algorithm.kl"].shown is Shown.SHOWN
-    assert trl({}, beta=0.04)["algorithm.kl"].shown is Shown.SILENT
-    assert trl({"completions/max_length": 9.0})["data.max_response_tokens"].shown is Shown.CONTRADICTED
+    assert trl({})["algorithm.kl"].shown is TraceStatus.SHOWN
+    assert trl({"kl": 0.01})["algorithm.kl"].shown is TraceStatus.CONTRADICTED
+    assert trl({"kl": 0.01}, beta=0.04)["algorithm.kl"].shown is TraceStatus.SHOWN
+    assert trl({}, beta=0.04)["algorithm.kl"].shown is TraceStatus.SILENT
+    assert trl({"completions/max_length": 9.0})["data.max_response_tokens"].shown is TraceStatus.CONTRADICTED

@@ -8,7 +8,7 @@ import pytest
 
 import rlx
 from rlx.evidence import Verdict
-from rlx.evidence.traces import Shown
+from rlx.evidence.traces import TraceStatus
 from tests.evidence.grid.judged import outcome_of_pair
 from tests.evidence.treatments import TREATMENTS, place_treatment
 
@@ -38,7 +38,7 @@ def test_a_treatment_that_arrived_is_valid_and_named(name: str) -> None:
     found = verdict()
     assert (found.status, ids(found)) == ("valid", list(treatment.ids))
     (trace,) = (trace for trace in found.traces if trace.key == treatment.key)
-    assert trace.shown is (Shown.SHOWN if treatment.shown or treatment.file else Shown.COMPOSED)
+    assert trace.shown is (TraceStatus.SHOWN if treatment.shown or treatment.file else TraceStatus.COMPOSED)
     assert treatment.key in found.sentence
 
 

@@ -14,7 +14,7 @@ import torch
 from rlx_weights import Recorder, chosen
 from torch import nn
 
-from rlx.evidence.reading.weight_records import read_weights
+from rlx.evidence.reading.process_records import read_weights
 
 
 class Layer(nn.Module):

@@ -11,8 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import read_evidence
-from rlx.evidence.device_use import UNKNOWN, by_step, device_use, memory_gib
-from rlx.evidence.reading.run_usage import read_run_usage
+from rlx.evidence.device_use import UNKNOWN, by_step, device_use, memory_gib, read_run_usage
 from rlx.runs import RunPaths
 from tests.cli.support import rlx
 from tests.conftest import CASES

@@ -18,10 +18,9 @@ from rlx.errors import RlxError
 from rlx.evidence import VerdictStatus
 from rlx.model import RunState
 from rlx.report import Picture, Report, picture, png_bytes, scene, svg_file, text_plot
-from rlx.report.axes import decades, round_ticks, tick_text
-from rlx.report.axis_reach import above
-from rlx.report.picture_layout import NARROW, WIDE
-from rlx.report.shapes import DARK, LIGHT, Area, Label, Line
+from rlx.report.drawing import NARROW, WIDE
+from rlx.report.picture import above
+from rlx.report.shapes import DARK, LIGHT, DrawnText, FilledArea, Stroke, decades, round_ticks, tick_text
 from tests.compare.builders import LR_CONTROL, LR_TREATMENT, arm
 from tests.report.samples import CONTROL, GLOBAL, published, report_of, three_arms, treated
 
@@ -34,7 +33,7 @@ def drawn(report: Report) -> Picture:
 
 
 def labels(shown: Picture, width: float = WIDE) -> list[str]:
-    return [shape.text for shape in scene(shown, width).shapes if isinstance(shape, Label)]
+    return [shape.text for shape in scene(shown, width).shapes if isinstance(shape, DrawnText)]
 
 
 def plain(shown: Picture, width: int = 80) -> str:
@@ -43,9 +42,9 @@ def plain(shown: Picture, width: int = 80) -> str:
 
 def test_a_struck_arm_is_grey_dashed_without_band_and_named_with_its_word() -> None:
     shapes = scene(drawn(three_arms())).shapes
-    struck = [shape for shape in shapes if isinstance(shape, Line) and shape.ink == "struck" and shape.width == 2]
+    struck = [shape for shape in shapes if isinstance(shape, Stroke) and shape.ink == "excluded" and shape.width == 2]
     assert struck and all(line.dash for line in struck)
-    assert {shape.ink for shape in shapes if isinstance(shape, Area)} == {"s0", "s1"}
+    assert {shape.ink for shape in shapes if isinstance(shape, FilledArea)} == {"s0", "s1"}
     assert "epoch-aware (invalid)" in labels(drawn(three_arms()))
     assert "△ epoch-aware (invalid)" in plain(drawn(three_arms()))
 
@@ -111,7 +110,7 @@ def test_values_that_are_no_shares_have_no_band() -> None:
     runs = [published(arm, {0: 130, 10: 900}, metric="val-core/x/score/mean@1") for arm in ("baseline", "aqn")]
     shown = drawn(report_of(*runs))
     assert shown.intervals == ""
-    assert not [shape for shape in scene(shown).shapes if isinstance(shape, Area)]
+    assert not [shape for shape in scene(shown).shapes if isinstance(shape, FilledArea)]
 
 
 def test_noise_is_drawn_as_planned_and_as_applied(wording: SnapshotAssertion) -> None:
@@ -238,7 +237,7 @@ def contrast(one: str, other: str) -> float:
 def test_colours_can_be_seen(palette: dict[str, str]) -> None:
     for ink in ("text", "muted"):
         assert contrast(palette[ink], palette["paper"]) >= 4.5
-    for ink in ("struck", *(f"s{index}" for index in range(6))):
+    for ink in ("excluded", *(f"s{index}" for index in range(6))):
         assert contrast(palette[ink], palette["paper"]) >= 3
 
 

@@ -10,8 +10,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.evidence import JudgedRun, VerdictStatus
 from rlx.report import Multiples, Report, drawn_arms, html, multiples, multiples_scene
-from rlx.report.multiples_layout import SMALL, panel_scene
-from rlx.report.shapes import Area, Label, Line, Mark
+from rlx.report.multiples import SMALL, panel_scene
+from rlx.report.shapes import DrawnText, FilledArea, Mark, Stroke
 from tests.compare.builders import RunBuilder
 from tests.report.samples import recorded, report_of
 from tests.report.test_page import section
@@ -35,8 +35,8 @@ def test_each_arm_has_a_line_and_a_band_over_its_seeds(wording: SnapshotAssertio
     found = two_arms()
     (drawn,) = found.pictures
     shapes = panel_scene(drawn).shapes
-    assert [shape.ink for shape in shapes if isinstance(shape, Area)] == ["s0", "s1"]
-    assert [shape.ink for shape in shapes if isinstance(shape, Line) and shape.width == 2] == ["s0", "s1"]
+    assert [shape.ink for shape in shapes if isinstance(shape, FilledArea)] == ["s0", "s1"]
+    assert [shape.ink for shape in shapes if isinstance(shape, Stroke) and shape.width == 2] == ["s0", "s1"]
     first = drawn.curves[0].points[0]
     assert (first.low, first.value, first.high) == (pytest.approx(0.1), pytest.approx(0.2), pytest.approx(0.3))
     assert found.notes == wording
@@ -44,15 +44,15 @@ def test_each_arm_has_a_line_and_a_band_over_its_seeds(wording: SnapshotAssertio
 
 def test_one_run_an_arm_has_no_band_and_no_word_about_bands(wording: SnapshotAssertion) -> None:
     found = multiples(drawn_arms(None, [run("baseline", 1, {1: 0.1, 2: 0.2})]))
-    assert not [shape for shape in panel_scene(found.pictures[0]).shapes if isinstance(shape, Area)]
+    assert not [shape for shape in panel_scene(found.pictures[0]).shapes if isinstance(shape, FilledArea)]
     assert found.notes == wording
 
 
 def test_an_arm_that_is_no_result_is_grey_and_dashed_without_a_band() -> None:
     (drawn,) = two_arms(status=VerdictStatus.INVALID).pictures
     shapes = panel_scene(drawn).shapes
-    assert [shape.ink for shape in shapes if isinstance(shape, Area)] == ["s0"]
-    assert [shape.dash != "" for shape in shapes if isinstance(shape, Line) and shape.ink == "struck"] == [True]
+    assert [shape.ink for shape in shapes if isinstance(shape, FilledArea)] == ["s0"]
+    assert [shape.dash != "" for shape in shapes if isinstance(shape, Stroke) and shape.ink == "excluded"] == [True]
     assert drawn.curves[1].name == "aqn (invalid)"
 
 
@@ -82,9 +82,9 @@ def test_all_of_them_in_one_drawing_lie_inside_it(metrics: int, across: int) -> 
     row = {f"m{number}": 1.0 for number in range(metrics)}
     one = RunBuilder(metrics={1: row, 2: {name: 2.0 for name in row}}).judged()
     whole = multiples_scene(multiples(drawn_arms(None, [one]), ["m*"]))
-    titles = [shape.at for shape in whole.shapes if isinstance(shape, Label) and shape.bold]
+    titles = [shape.at for shape in whole.shapes if isinstance(shape, DrawnText) and shape.bold]
     assert len({x for x, _ in titles}) == across
-    corners = [xy for shape in whole.shapes if isinstance(shape, Line) for xy in shape.points]
+    corners = [xy for shape in whole.shapes if isinstance(shape, Stroke) for xy in shape.points]
     assert all(0 <= x <= whole.width and 0 <= y <= whole.height for x, y in corners)
 
 

@@ -94,5 +94,5 @@ def test_noise_that_the_configuration_asks_for_and_no_line_shows(tmp_path: Path)
 
 def test_a_configuration_of_odd_values_says_nothing(tmp_path: Path, wording: SnapshotAssertion) -> None:
     verdict = judged(tmp_path, CONFIG.replace("'test_freq': 5,", "'test_freq': 'often',") + BASELINE)
-    assert ids(verdict) == ["RLX716"] and "validations" not in verdict["sentence"]
+    assert ids(verdict) == ["RLX716"] and "is checked against" not in verdict["sentence"]
     assert settled(verdict["sentence"], {str(tmp_path): "folder"}) == wording

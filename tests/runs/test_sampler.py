@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rlx.evidence.reading.usage_file import DeviceUse, Usage, last_sample, read_kills, read_usage
+from rlx.evidence.reading.usage_file import DeviceSample, Usage, last_sample, read_kills, read_usage
 from rlx.runs import RunPaths, supervisor
 from tests.cli.support import rlx
 from tests.conftest import CASES
@@ -143,7 +143,7 @@ def test_memory_of_neighbours_is_told_from_that_of_the_run(watched: Watched) -> 
     finally:
         mine.kill()
         mine.wait()
-    assert first.devices == (DeviceUse(5, 16245, 65536, 87, 42, 12034, 804),)
+    assert first.devices == (DeviceSample(5, 16245, 65536, 87, 42, 12034, 804),)
     assert first.processes == 1 and first.own is not None and first.own_cpu is not None
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from rlx.evidence import Evidence
-from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
+from rlx.evidence.metrics import latest_seconds, step_times, usual_seconds
 from tests.cli.support import rlx
 from tests.conftest import CASES
 from tests.recorded import place_runs

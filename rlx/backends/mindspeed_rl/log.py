@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlx.evidence.log_grammar import KnownHangs, LineForm, LineSays, LogGrammar, Role, StepMetrics
-from rlx.evidence.reading.pairs import read_pairs
+from rlx.evidence.log_grammar import KnownHangs, LineForm, LineSays, LogGrammar, Role, StepMetrics, read_pairs
 from rlx.evidence.run_evidence import Progress
 from rlx.evidence.traces import RECORDED
 from rlx.yaml_reader.hydra import REMOVED, bare_leaves

@@ -13,12 +13,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rlx.evidence.learning_rates import Schedule, constant, cosine, linear, rate_reading
-from rlx.evidence.log_grammar import DataRows, LineForm, LineSays, LogGrammar, Resumed, Role, StepMetrics, TotalSteps
+from rlx.evidence.learning_rates import RateSchedule, constant, cosine, linear, rate_reading
+from rlx.evidence.log_grammar import (
+    DataRows,
+    LineForm,
+    LineSays,
+    LogGrammar,
+    Resumed,
+    Role,
+    StepMetrics,
+    TotalSteps,
+    read_pairs,
+)
 from rlx.evidence.modes import ALL_MODES, Mode, setting
-from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import Progress
-from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
+from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Trace, TraceInput, TraceReading, TraceStatus
 from rlx.evidence.verdict import at_steps
 from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
@@ -75,11 +84,11 @@ def modes(configuration: Mapping[str, Any]) -> Iterator[Mode]:
         yield Mode.OFF_POLICY
 
 
-def _rate(given: TraceInput) -> Reading:
+def _rate(given: TraceInput) -> TraceReading:
     return rate_reading(given, _LEARNING_RATE, given.number("learning_rate"), _schedule(given))
 
 
-def _schedule(given: TraceInput) -> Schedule | None:
+def _schedule(given: TraceInput) -> RateSchedule | None:
     style, total = given.value("lr_scheduler_type"), given.total_steps
     steps, ratio = given.number("warmup_steps") or 0.0, given.number("warmup_ratio") or 0.0
     # From transformers 5 on, warmup_steps below 1 is a share.
@@ -97,28 +106,34 @@ def _schedule(given: TraceInput) -> Schedule | None:
     return None
 
 
-def _kl(given: TraceInput) -> Reading:
+def _kl(given: TraceInput) -> TraceReading:
     beta, logged = given.number("beta"), given.series(_KL)
     if beta is None or not given.has_trained:
         return COMPOSED_ONLY
     if not beta:
         if logged:
-            return Reading(Shown.CONTRADICTED, f"{_KL} is logged at {at_steps(logged)}, and beta is 0", min(logged))
-        return Reading(Shown.SHOWN, f"no {_KL}")
+            return TraceReading(
+                TraceStatus.CONTRADICTED, f"{_KL} is logged at {at_steps(logged)}, and beta is 0", min(logged)
+            )
+        return TraceReading(TraceStatus.SHOWN, f"no {_KL}")
     return (
-        Reading(Shown.SHOWN, f"{_KL} at {len(logged)} steps")
+        TraceReading(TraceStatus.SHOWN, f"{_KL} at {len(logged)} steps")
         if logged
-        else Reading(Shown.SILENT, f"{_KL} is not logged")
+        else TraceReading(TraceStatus.SILENT, f"{_KL} is not logged")
     )
 
 
-def _longest(given: TraceInput) -> Reading:
+def _longest(given: TraceInput) -> TraceReading:
     bound, logged = given.number("max_completion_length"), given.series(_LONGEST)
     longer = [step for step, value in logged.items() if bound is not None and value > bound]
     if longer:
         words = f"{_LONGEST} is {logged[longer[0]]:g} at {at_steps(longer)}, and max_completion_length is {bound:g}"
-        return Reading(Shown.CONTRADICTED, words, longer[0])
-    return Reading(Shown.SHOWN, f"{_LONGEST} reaches it") if logged and max(logged.values()) == bound else COMPOSED_ONLY
+        return TraceReading(TraceStatus.CONTRADICTED, words, longer[0])
+    return (
+        TraceReading(TraceStatus.SHOWN, f"{_LONGEST} reaches it")
+        if logged and max(logged.values()) == bound
+        else COMPOSED_ONLY
+    )
 
 
 TRACES = (

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlx.cli.frame.streams import shortened
-from rlx.evidence.charges.training_signal import NOT_FINITE
+from rlx.evidence.checks.training_signal import NOT_FINITE
 from rlx.findings import Language, finding_ids, finding_row, reader_language
 from rlx.markdown import block, code, prose
 from rlx.model import Finding, RunState, Severity, fix_text, message_text

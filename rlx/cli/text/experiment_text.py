@@ -136,7 +136,7 @@ def _table(experiment: RegisteredExperiment) -> Table:
 
 
 def _run_text(run: Snapshot) -> str:
-    from rlx.evidence.outlook import outlook
+    from rlx.evidence.verdict import outlook
 
     return f"{run.state.value}, {outlook(run.verdict, run.state).word}{', removed' if run.removed else ''}"
 

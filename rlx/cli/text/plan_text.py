@@ -16,8 +16,8 @@ from rlx.cli.text.experiment_text import design_lines
 from rlx.cli.text.memory_text import memory_lines, memory_use
 from rlx.cli.text.noise_text import percent
 from rlx.errors import RlxError
-from rlx.evidence.promised_traces import promised_traces
-from rlx.evidence.traces import KeyTrace, Shown
+from rlx.evidence.checks.recipe_settings import expected_traces
+from rlx.evidence.traces import KeyTrace, TraceStatus
 from rlx.evidence.verdict import counted
 from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, Severity, Site, finding_text
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 _SHOWN_STEPS = 12
 _SHOWN_WORDS = {
-    Shown.SHOWN: "will be shown by metrics and records",
-    Shown.COMPOSED: "will be shown by the composed configuration only",
-    Shown.NOT_OBSERVABLE: "cannot be observed",
+    TraceStatus.SHOWN: "will be shown by metrics and records",
+    TraceStatus.COMPOSED: "will be shown by the composed configuration only",
+    TraceStatus.NOT_OBSERVABLE: "cannot be observed",
 }
 
 
@@ -260,7 +260,7 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
 
 def _traces(plan: LaunchPlan) -> Iterator[str]:
     """Yield by what the settings of the treatment will be shown; for an arm without treatment, all settings."""
-    found = list(promised_traces(plan))
+    found = list(expected_traces(plan))
     is_treatment = any(trace.key in plan.treatment for trace in found)
     for shown, words in _SHOWN_WORDS.items():
         if names := [_trace(trace) if is_treatment else trace.key for trace in found if trace.shown is shown]:
@@ -268,7 +268,7 @@ def _traces(plan: LaunchPlan) -> Iterator[str]:
 
 
 def _trace(trace: KeyTrace) -> str:
-    reason = trace.words if trace.shown is Shown.NOT_OBSERVABLE else trace.by
+    reason = trace.words if trace.shown is TraceStatus.NOT_OBSERVABLE else trace.by
     return f"{trace.key} ({reason})" if reason else trace.key
 
 

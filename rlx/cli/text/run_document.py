@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def row_document(row: Snapshot) -> Mapping[str, Any]:
     """Return a run as the JSON of `status` and `wait`; times are seconds and UTC epochs."""
-    from rlx.evidence.outlook import outlook
+    from rlx.evidence.verdict import outlook
 
     seen, verdict = row.observation, row.verdict
     return {

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from rlx.evidence.diagnosis import Hit
-    from rlx.evidence.reading.usage_file import DeviceUse, Sample
+    from rlx.evidence.reading.usage_file import DeviceSample, UsageSample
     from rlx.runs import RunRef
     from rlx.runs.index.labels import RunLabel
     from rlx.runs.status.forecast import Sweep, TimeEstimate
@@ -83,7 +83,7 @@ def _title(rows: Sequence[Snapshot], sweep: Sweep) -> str:
 def _columns(rows: Sequence[Snapshot]) -> list[Column]:
     """Return the columns, ranked: tags are left out first, then age, pace, time left, value, progress and noise."""
     from rlx.evidence.grammars import core_prefixes
-    from rlx.evidence.outlook import outlook
+    from rlx.evidence.verdict import outlook
 
     several_seeds = len({row.ref.seed for row in rows}) > 1
     words = [outlook(row.verdict, row.state).word for row in rows]
@@ -136,7 +136,7 @@ def _value_cell(row: Snapshot) -> Cell:
 
 def _remarks(rows: Sequence[Snapshot]) -> list[str]:
     """Return what no column shows: the state of other nodes, and why a run cannot become valid any more."""
-    from rlx.evidence.outlook import outlook
+    from rlx.evidence.verdict import outlook
 
     nodes = [f"{row.ref.short_name}: {row.observation.detail}" for row in rows if row.observation.is_apart]
     running = [(row, outlook(row.verdict, row.state)) for row in rows if not row.state.is_terminal]
@@ -202,7 +202,7 @@ def _cell(row: Snapshot) -> Cell:
 
 def _word(row: Snapshot) -> str:
     """Return the verdict of a run that has ended or gone wrong, or how many runs a queued one waits for."""
-    from rlx.evidence.outlook import ON_TRACK, outlook
+    from rlx.evidence.verdict import ON_TRACK, outlook
 
     word = outlook(row.verdict, row.state).word
     if row.state.is_terminal or (row.steps_done and word != ON_TRACK):
@@ -234,7 +234,7 @@ def end_words(end: TimeEstimate, now: float) -> str:
     return f"ends {when}: {'; '.join(end.why)}"
 
 
-def sample_lines(sample: Sample | None, age: float | None) -> Iterator[str]:
+def sample_lines(sample: UsageSample | None, age: float | None) -> Iterator[str]:
     """Yield a line per device, then one for the host. `age` is in seconds."""
     if sample is None:
         return
@@ -247,7 +247,7 @@ def sample_lines(sample: Sample | None, age: float | None) -> Iterator[str]:
         yield f"host{when}: {host}"
 
 
-def _device(device: DeviceUse) -> Iterator[str]:
+def _device(device: DeviceSample) -> Iterator[str]:
     if device.used is not None and device.total is not None:
         yield f"{_gib(device.used)} of {_gib(device.total)} GiB"
     if device.busy is not None:
@@ -258,7 +258,7 @@ def _device(device: DeviceUse) -> Iterator[str]:
         yield f"{_gib(device.others)} GiB of it used by processes outside the run"
 
 
-def _host(sample: Sample) -> Iterator[str]:
+def _host(sample: UsageSample) -> Iterator[str]:
     if sample.host:
         yield f"{_gib(sample.host[0])} of {_gib(sample.host[1])} GiB"
     if sample.group:

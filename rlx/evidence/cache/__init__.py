@@ -1,1 +1,1 @@
-"""Keep what reading found, so that only what is new is read again."""
+"""Keep what was read, so that only new data is read again."""

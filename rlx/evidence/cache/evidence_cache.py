@@ -1,23 +1,23 @@
-"""The evidence of a run as it was read the last time, so that a run in which nothing has changed costs nothing.
+"""Keep the evidence of a run as it was read, so that an unchanged run is not read again.
 
-One file a run: its small fields as the document, the noise events and the metrics column by column as sections. It
-counts for exactly the files it was made from (`digest`). Where a part of it is damaged the run is read anew.
+One file per run: its small fields are the document, the noise events and each metric column are sections that are read
+on demand. It is valid for exactly the files that it was made from (`digest`). If a part of it is damaged, the run is
+read again.
 """
 
 from __future__ import annotations
 
 import json
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 from operator import attrgetter
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints, overload
 
-from rlx.evidence.cache.lazy_evidence import Again, Columns, Events
-from rlx.evidence.cache.sections import Sections, SectionWriter, Store, load_sections
-from rlx.evidence.reading.metric_table import MetricTable
+from rlx.evidence.cache.kept_sections import Sections, SectionWriter, Store, load_sections
+from rlx.evidence.reading.metric_table import NO_COLUMN, MetricColumn, MetricTable, Steps
 from rlx.evidence.run_evidence import Evidence, NoiseEvent
 
 _LARGE = {"metrics", "noise"}
@@ -26,6 +26,8 @@ _NEVER = {"digest", "missing", "conflicts", "settings", "reconfigured", "setting
 """Fields that are no part of what was read from the files of a run."""
 _SMALL = [field.name for field in fields(Evidence) if field.name not in _LARGE | _NEVER]
 _event = attrgetter(*(field.name for field in fields(NoiseEvent)))
+Again = Callable[[], Evidence]
+"""Reads the same files without what was kept of them, where a part proves to be damaged."""
 
 
 def keep(evidence: Evidence, name: str, digest: str, store: Store) -> None:
@@ -47,7 +49,7 @@ def keep(evidence: Evidence, name: str, digest: str, store: Store) -> None:
 
 
 def kept(name: str, digest: str, store: Store, again: Again) -> Evidence | None:
-    """Return what was kept of exactly these files, if it is whole. `again` is called where a part is damaged."""
+    """Return what was kept of exactly these files, if it is undamaged. `again` is called where a part is damaged."""
     found = load_sections(store, name)
     try:
         return _unpacked(found, again) if found and found.document["of"] == digest else None
@@ -73,7 +75,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as lists, so that JSON keeps what it is: also NaN, and numbers that are keys."""
+    """Convert a value to lists, so that JSON keeps NaN, and numbers that are keys."""
     if is_dataclass(value):
         return [_plain(getattr(value, field.name)) for field in fields(value)]
     if isinstance(value, Mapping):
@@ -82,7 +84,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(hint: Any, data: Any) -> Any:
-    """The inverse of `_plain` for a value of this type."""
+    """Convert the lists of `_plain` back to a value of this type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return None if data is None else _typed(next(arm for arm in arguments if arm is not type(None)), data)
@@ -96,3 +98,82 @@ def _typed(hint: Any, data: Any) -> Any:
     if is_dataclass(hint) or issubclass(hint, tuple):
         return hint(*(_typed(kind, item) for kind, item in zip(_hints(hint).values(), data, strict=True)))
     return data
+
+
+class Columns(Mapping[str, MetricColumn]):
+    """The columns by name, each read when it is used."""
+
+    def __init__(self, places: Mapping[str, Sequence[int]], last: int, kept: Sections, again: Again) -> None:
+        """`last`: the last step of the table, which may have grown when it is read again."""
+        self._places, self._last, self._kept, self._again = places, last, kept, again
+        self._known: dict[str, MetricColumn] = {}
+
+    def __getitem__(self, key: str) -> MetricColumn:
+        if key not in self._known:
+            self._known[key] = self._read(key)
+        return self._known[key]
+
+    def _read(self, key: str) -> MetricColumn:
+        steps, values = self._places[key]
+        try:
+            return MetricColumn(self._kept.section(steps).cast("q"), self._kept.section(values).cast("d"))
+        except ValueError:
+            fresh = self._again().metrics
+            found = fresh.columns.get(key, NO_COLUMN) if isinstance(fresh, MetricTable) else NO_COLUMN
+            return found.until(self._last)
+
+    def step_lists(self, keys: Iterable[str]) -> list[Steps]:
+        """Return the steps of these metrics, equal ones once, without reading their values."""
+        return [self._steps(key) for key in {self._places[key][0]: key for key in keys}.values()]
+
+    def _steps(self, key: str) -> Steps:
+        try:
+            return self._kept.section(self._places[key][0]).cast("q")
+        except ValueError:
+            return self[key].steps
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
+class Events(Sequence[NoiseEvent]):
+    """A tuple of events that is read when it is used."""
+
+    def __init__(self, section: int, count: int, kept: Sections, again: Again) -> None:
+        self._section, self._count, self._kept, self._again = section, count, kept, again
+
+    @cached_property
+    def _all(self) -> tuple[NoiseEvent, ...]:
+        try:
+            return tuple(NoiseEvent(*values) for values in json.loads(bytes(self._kept.section(self._section))))
+        except (ValueError, TypeError):
+            return tuple(self._again().noise)
+
+    @overload
+    def __getitem__(self, index: int) -> NoiseEvent: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[NoiseEvent]: ...
+
+    def __getitem__(self, index: int | slice) -> NoiseEvent | Sequence[NoiseEvent]:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[NoiseEvent]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, Sequence) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(self._all)

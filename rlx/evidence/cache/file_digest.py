@@ -1,4 +1,4 @@
-"""Tell the files of a run from all others and from what they were before, without reading them."""
+"""Digest the files of a run by their inode, size and times, without reading them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pathlib import Path
 
 import rlx
 from rlx.evidence import grammars
-from rlx.evidence.reading import console, noise_records, run_files, weight_records
+from rlx.evidence.reading import console
+from rlx.evidence.reading import metrics_file as run_files
+from rlx.evidence.reading import process_records as noise_records
 from rlx.model.run_dir import (
     EVENTS_DIR,
     EXIT_FILE,
@@ -26,7 +28,7 @@ from rlx.model.run_dir import (
 from rlx.payload import answer_summary
 
 _FORMAT = 4
-"""To be changed with the form in which evidence is kept."""
+"""To be changed with the format in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""
 _FILES = (LINEAGE_FILE, LOG_FILE, METRICS_FILE, PROVENANCE_FILE, USAGE_FILE, f"{STATE_DIR}/{EXIT_FILE}")
@@ -34,7 +36,7 @@ _FOLDERS = (EVENTS_DIR, VALIDATION_DIR)
 
 
 def digest_of(attempt_dirs: Sequence[Path]) -> str:
-    """`digest_of_files` for all that is evidence in these attempts."""
+    """Return `digest_of_files` for all evidence in these attempts."""
     return digest_of_files([path for folder in attempt_dirs for path in _evidence(folder)])
 
 
@@ -48,9 +50,9 @@ def _evidence(folder: Path) -> Iterator[str]:
 
 
 def digest_of_files(paths: Iterable[str | Path]) -> str:
-    """Digest what tells these files from all others and from earlier ones; empty while they are just written.
+    """Digest what distinguishes these files from all others and from earlier versions; empty if one was just written.
 
-    Another version of rlx would read them otherwise, so that it is a part of it.
+    The version of rlx is a part of it, because another version may read the files differently.
     """
     seen = [_stat(path) for path in paths]
     if time.time_ns() - max((changed for *_, changed in seen), default=0) < SETTLED_S * 1e9:
@@ -62,7 +64,7 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
         grammars.rules(),
         run_files.RULES,
         noise_records.RULES,
-        weight_records.RULES,
+        noise_records.WEIGHT_RULES,
         answer_summary.RULES,
     )
     return hashlib.sha256(repr((rules, seen)).encode()).hexdigest()
@@ -70,12 +72,12 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
 
 @cache
 def _digest_of_rules(rows: grammars.Rows, *rules: str) -> str:
-    """The program itself is a part of them: a checkout changes without another version."""
+    """Digest the rules and the program's own files: a checkout changes without a new version."""
     return hashlib.sha256(repr((_FORMAT, sys.byteorder, rules, _sources(rows))).encode()).hexdigest()
 
 
 def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
-    """A file by its inode, size, and the times when it was written and changed, this one last; zeros for none."""
+    """Return inode, size, and the times of writing and of change, the latter last; zeros if there is no file."""
     try:
         seen = Path(path).stat()
     except OSError:

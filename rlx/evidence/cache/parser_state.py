@@ -1,9 +1,9 @@
-"""Parsing that goes on where it ended: what a parser knew after so many bytes of a file, kept for the next look.
+"""Continue parsing where it stopped: keep what a parser knows after a number of bytes of a file.
 
-A kept state counts only for the file it was made from: same inode, at least as long, the same bytes at the beginning
-and before the offset, and not written to without growing. Whatever is wrong with it, the file is read anew.
+A kept state is valid only for the file it was made from: same inode, at least as long, the same bytes at the beginning
+and before the offset, and not rewritten at the same length. In all other cases the file is read again.
 
-The columns of the metrics are sections of the file as they are in memory, so that loading copies nothing.
+The columns of the metrics are sections of the file in their format in memory, so that loading copies nothing.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeVar
 
 import rlx
-from rlx.evidence.cache.sections import Sections, SectionWriter, Store, load_sections
-from rlx.evidence.reading.metric_table import Column, MetricTable
+from rlx.evidence.cache.kept_sections import Sections, SectionWriter, Store, load_sections
+from rlx.evidence.reading.metric_table import MetricColumn, MetricTable
 from rlx.evidence.reading.scan import CHUNK_BYTES
 from rlx.evidence.reading.timeline import Timeline
 
@@ -28,7 +28,7 @@ _SAMPLE_BYTES = 16 << 10
 
 
 class Parser(Protocol):
-    """Reads a file that grows, in pieces of any size. `rules` changes where it would read the same bytes otherwise."""
+    """Reads a growing file in pieces of any size. `rules` changes whenever it would read the same bytes differently."""
 
     rules: str
     timeline: Timeline
@@ -37,10 +37,10 @@ class Parser(Protocol):
 
     @property
     def pending(self) -> int:
-        """The number of bytes at the end that are not read yet, since their line has no end."""
+        """The number of bytes at the end that are not read yet, because their line has no end."""
 
     def state(self) -> dict[str, Any]:
-        """All that it knows but the metrics of the timeline, as JSON."""
+        """Return its state as JSON, without the metrics of the timeline."""
 
     def restore(self, state: Mapping[str, Any]) -> None: ...
 
@@ -49,9 +49,9 @@ P = TypeVar("P", bound=Parser)
 
 
 def parse_file(path: Path, new: Callable[[], P], states: Store | None = None, *, grows: bool = True) -> P:
-    """All complete lines of a file, of those that were read before only the metrics. Raises OSError.
+    """Parse all complete lines of a file; of lines that were read before, only the metrics are loaded. Raises OSError.
 
-    `grows`: nothing is saved of a file to which nothing will be added.
+    `grows`: False for a file that will not grow; its state is not saved.
     """
     with path.open("rb", buffering=0) as stream:
         name = _name_of(stream, new().rules)
@@ -66,7 +66,7 @@ def parse_file(path: Path, new: Callable[[], P], states: Store | None = None, *,
 
 
 def _resumed(stream: BinaryIO, new: Callable[[], P], kept: Sections | None) -> tuple[P, int]:
-    """A parser that knows the first so many bytes of the file."""
+    """Return a parser that knows the first bytes of the file, and how many."""
     if kept is not None:
         try:
             return _unpacked(stream, new(), kept)
@@ -76,7 +76,7 @@ def _resumed(stream: BinaryIO, new: Callable[[], P], kept: Sections | None) -> t
 
 
 def _name_of(stream: BinaryIO, rules: str) -> str:
-    """Name it by its inode: a log that is taken in is read first, and gets its path later."""
+    """Name it by its inode: an imported log is read first, and gets its path later."""
     seen = os.fstat(stream.fileno())
     return hashlib.sha256(f"{seen.st_dev} {seen.st_ino} {rules}".encode()).hexdigest()[:32]
 
@@ -109,7 +109,7 @@ def _save(store: Store, name: str, parser: Parser, identity: list[Any], written:
 
 
 def _unpacked(stream: BinaryIO, parser: P, kept: Sections) -> tuple[P, int]:
-    """Raises ValueError, KeyError, TypeError or IndexError for a state that is damaged or not of this file."""
+    """Restore a state. Raises ValueError, KeyError, TypeError or IndexError if it is damaged or not of this file."""
     document = kept.document
     end = document["of"][5]
     (size, time), (size_now, time_now) = document["written"], _written(stream)
@@ -117,7 +117,7 @@ def _unpacked(stream: BinaryIO, parser: P, kept: Sections) -> tuple[P, int]:
         raise ValueError("the state is of another file")
     kept.check()
     columns = {
-        sys.intern(key): Column(kept.section(steps).cast("q"), kept.section(values).cast("d"))
+        sys.intern(key): MetricColumn(kept.section(steps).cast("q"), kept.section(values).cast("d"))
         for key, (steps, values) in document["columns"].items()
     }
     parser.timeline.steps = MetricTable(kept.section(document["steps"]).cast("q"), columns)

@@ -1,19 +1,18 @@
-"""Training that went wrong without an error: what its metrics show, as warnings with the step at which it began.
+"""Detect training that went wrong without an error, by its metrics, as warnings with the step at which it began.
 
-All rules are held against every healthy log in the tests. They compare medians over a few steps, so that one wild
-step says nothing, and they want the change to last until the end of what is there.
+All rules are tested on every healthy log in the tests. They compare medians over a few steps, so that one odd step does
+not count, and they require the change to last until the end of the log.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import gt, lt
 from statistics import median
 
-from rlx.evidence.diagnosis.trend import WINDOW, first, last, lasting, medians
 from rlx.evidence.grammars import grammars, names_of
 from rlx.evidence.log_grammar import Role
 from rlx.evidence.metrics import core_keys, finite, metric_names, metric_of, series
@@ -27,10 +26,14 @@ _KL_LARGE = 10.0
 _KL_NONSENSE = 50.0
 # Of the answers of a step: engines abort single ones, and a task may have an answer or two of any length.
 _ABORTED, _CUT = 0.25, 0.95
+WINDOW = 5
+"""An odd number, so that the median is one of the values."""
+FEWEST = 4 * WINDOW
+"""Fewer steps say nothing about a trend."""
 
 
 def collapses(evidence: Evidence) -> list[Finding]:
-    """Warn of what went wrong, by step."""
+    """Warn of everything that went wrong, by step."""
     rules = (_kl, _score, validation_collapses, _entropy, _length, _gradient, _unanswered)
     return sorted((found for rule in rules for found in rule(evidence)), key=lambda finding: finding.step or 0)
 
@@ -40,20 +43,20 @@ def _warning(id: str, message: str, fix: str, step: int) -> Finding:
 
 
 def _kl(evidence: Evidence) -> Iterator[Finding]:
-    """One step is enough: no noise takes a KL there."""
+    """Warn of a huge KL; one step is sufficient, because noise does not cause such a KL."""
     steps = [(step, key, value) for key in _kl_keys(evidence) for step, value in _beyond(evidence, key)]
     if steps:
         step, key, value = min(steps)
         yield _warning(
             "RLX894",
             f"{key} is {value:.4g} at step {step}: the policy has left its reference",
-            "a lower learning rate or a larger KL coefficient; what was trained after that step is lost",
+            "a lower learning rate or a larger KL coefficient; the training after that step is lost",
             step,
         )
 
 
 def _kl_keys(evidence: Evidence) -> list[str]:
-    """Coefficients and the gap between rollout and actor are no KL of the training."""
+    """List the metrics of a KL; coefficients and the gap between rollout and actor are not among them."""
     keys = metric_names(evidence)
     others = tuple(start for each in grammars() for start in each.not_kl)
     words = {key: key.rpartition("/")[2].split("_") for key in keys if not key.startswith(others)}
@@ -61,7 +64,7 @@ def _kl_keys(evidence: Evidence) -> list[str]:
 
 
 def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
-    """Compare with other steps, because some trainers sum over tokens: such a KL is large, but evenly so."""
+    """Compare with other steps, because some trainers sum over tokens: such a KL is large at every step."""
     values = finite(series(evidence, key))
     large = [(step, value) for step, value in values.items() if abs(value) >= _KL_LARGE]
     sizes = sorted(map(abs, values.values())) if large else []
@@ -71,7 +74,7 @@ def _beyond(evidence: Evidence, key: str) -> Iterator[tuple[int, float]]:
 
 
 def _median_of_others(sizes: Sequence[float], size: float) -> float:
-    """Take the median of ascending sizes without this one, copying nothing, since it is asked for each step."""
+    """Return the median of ascending sizes without this one, without a copy, because it is needed for each step."""
     place, count = bisect_left(sizes, size), len(sizes) - 1
     low, high = (sizes[at + (at >= place)] for at in ((count - 1) // 2, count // 2))
     return (low + high) / 2
@@ -85,15 +88,15 @@ def _score(evidence: Evidence) -> Iterator[Finding]:
         if fell and any(value == best for step, value in values.items() if step < fell):
             yield _warning(
                 "RLX895",
-                f"{key} fell from {best:.3g} to {last(values):.3g}, for good from about step {fell} on",
-                "look at answers of that time; a lower learning rate, or an earlier checkpoint",
+                f"{key} fell from {best:.3g} to {last(values):.3g}, permanently from about step {fell}",
+                "read answers of that time; a lower learning rate, or an earlier checkpoint",
                 fell,
             )
             return
 
 
 def validation_collapses(evidence: Evidence) -> Iterator[Finding]:
-    """Warn where the last validation is far below the best one."""
+    """Warn if the last validation is far below the best one."""
     for key in core_keys(evidence):
         values = finite(series(evidence, key))
         best = max(values, key=lambda step: values[step], default=0)
@@ -102,7 +105,7 @@ def validation_collapses(evidence: Evidence) -> Iterator[Finding]:
             yield _warning(
                 "RLX895",
                 f"{key} fell from {values[best]:.4g} at step {best} to {last(values):.4g} at step {max(values)}",
-                "the final value is not that of this run's best training; look for what changed before it fell",
+                "the final value is not this run's best; find out what changed before it fell",
                 fell,
             )
             return
@@ -124,14 +127,14 @@ def _entropy(evidence: Evidence) -> Iterator[Finding]:
         yield _warning(
             "RLX896",
             f"{key} fell from {start:.3g} to {last(values):.2g} by step {fell}: "
-            "all answers to a prompt are the same, so there is nothing left to learn from",
+            "all answers to a prompt are equal, so there is nothing left to learn",
             "a higher temperature, an entropy coefficient, or clip-higher",
             fell,
         )
     if rose := lasting(values, partial(lt, max(5 * start, 2.0))):
         yield _warning(
             "RLX896",
-            f"{key} rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes noise",
+            f"{key} rose from {start:.3g} to {last(values):.3g} by step {rose}: the policy writes random text",
             "a lower learning rate, or a larger KL coefficient",
             rose,
         )
@@ -145,7 +148,7 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
         yield _warning(
             "RLX897",
             f"{key} shrank from {first(values):.4g} to {last(values):.3g} tokens by step {shrank}",
-            "does the reward pay for short or empty answers?",
+            "does the reward favour short or empty answers?",
             shrank,
         )
     share = metric_of(evidence, Role.CLIP_RATIO)
@@ -154,8 +157,8 @@ def _length(evidence: Evidence) -> Iterator[Finding]:
     if at_limit:
         yield _warning(
             "RLX897",
-            f"nearly all answers end at the length limit from about step {at_limit} on ({share} {last(clipped):.2g})",
-            "does the reward pay for long answers, or has the policy lost its end token?",
+            f"nearly all answers end at the length limit from about step {at_limit} ({share} {last(clipped):.2g})",
+            "does the reward favour long answers, or does the policy no longer end them?",
             at_limit,
         )
 
@@ -167,14 +170,14 @@ def _gradient(evidence: Evidence) -> Iterator[Finding]:
         if grew := lasting(values, partial(lt, max(50 * usual, 10.0))):
             yield _warning(
                 "RLX898",
-                f"{key} grew from {first(values):.3g} to {last(values):.3g}, from about step {grew} on",
+                f"{key} grew from {first(values):.3g} to {last(values):.3g}, from about step {grew}",
                 "a lower learning rate, or stricter clipping",
                 grew,
             )
 
 
 def _unanswered(evidence: Evidence) -> Iterator[Finding]:
-    """Answers that never came to their end, from the first steps on: nothing changes, so that no trend shows it."""
+    """Warn of incomplete answers from the first steps on: nothing changes, so no trend shows them."""
     for role, least, words, fix in (
         (Role.ABORTED_SAMPLES, _ABORTED, "of the answers were aborted", "search the log for errors of the engine"),
         (Role.CLIP_RATIO, _CUT, "of the answers were cut at the length limit", "a longer data.max_response_tokens"),
@@ -186,3 +189,32 @@ def _unanswered(evidence: Evidence) -> Iterator[Finding]:
         if len(shares) >= WINDOW and 2 * early > WINDOW and 2 * len(high) > len(shares):
             message = f"{percent(median(high.values()))} {words} at {len(high)} of {counted(len(shares), 'step')}"
             yield _warning("RLX755", f"{message} ({name})", fix, min(high))
+
+
+def medians(evidence: Evidence, key: str) -> Mapping[int, float]:
+    """Return step -> median over it and the steps before it; empty for a run that is too short."""
+    found = finite(series(evidence, key))
+    steps, values = list(found), list(found.values())
+    if len(steps) < FEWEST:
+        return {}
+    return {step: sorted(values[at : at + WINDOW])[WINDOW // 2] for at, step in enumerate(steps[WINDOW - 1 :])}
+
+
+def lasting(values: Mapping[int, float], is_so: Callable[[float], bool]) -> int | None:
+    """Find the step from which a condition holds until the end, for a window at least."""
+    since: list[int] = []
+    for step, value in values.items():
+        if is_so(value):
+            since.append(step)
+        else:
+            since.clear()
+    return since[0] if len(since) >= WINDOW else None
+
+
+def first(values: Mapping[int, float]) -> float:
+    """Return the value at the start; 0 where there is none."""
+    return next(iter(values.values()), 0.0)
+
+
+def last(values: Mapping[int, float]) -> float:
+    return values[max(values)]

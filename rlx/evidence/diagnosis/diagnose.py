@@ -1,34 +1,64 @@
-"""Find in an excerpt of a log what caused the end of a run, and what only followed from it."""
+"""Find in an excerpt of a log what caused the end of a run, and what only followed from it.
+
+Where the log shows no cause, the exit code is interpreted.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlx.evidence.diagnosis.endings import ending, memory_kills
-from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine
-from rlx.evidence.diagnosis.signatures import Kind, Signature, signatures
-from rlx.evidence.diagnosis.tracebacks import Raised, is_frame, raised
-from rlx.evidence.reading.usage_file import MemoryKills
+from rlx.evidence.diagnosis.excerpt import Excerpt, LogLine, Raised, is_frame, raised
+from rlx.evidence.diagnosis.signatures import Signature, SignatureKind, signatures
+from rlx.evidence.reading.usage_file import GROUP, HOST, MemoryKills
 from rlx.findings import finding_row
-from rlx.model import Finding, RunState
+from rlx.model import Finding, RunState, Severity
 
 UNKNOWN = "RLX889"
 _DRIVER = "Error executing job with overrides"
 # Lines that processes may still write once the exception is out that ends them all.
 _AFTERMATH = 200
+_SIGNALS = {
+    134: ("SIGABRT", "a library aborted", "the lines before the end name it"),
+    135: (
+        "SIGBUS",
+        "a bus error: /dev/shm is full, or a mapped file was truncated",
+        "--ipc=host or --shm-size for the container",
+    ),
+    137: (
+        "SIGKILL",
+        "the kernel's memory killer, a container's end, or kill -9; the process cannot log it",
+        "dmesg | grep -i -e oom -e kill on the host; docker inspect says OOMKilled of a container",
+    ),
+    139: ("SIGSEGV", "a compiled library crashed", "check its version with rlx doctor; PYTHONFAULTHANDLER=1 in env"),
+    143: ("SIGTERM", "it was asked to end", "find out by what: rlx stop, a scheduler, a shutdown"),
+}
+_KILLED = 137
+_MORE_MEMORY = (
+    "dmesg | grep -i -e oom -e kill on the host names them; then more memory for the container, fewer parallel runs, "
+    "fewer workers or smaller batches"
+)
+_WHOSE = {
+    GROUP: "by the counter of its cgroup (its container, or the session that started it), where other "
+    "programs and other runs are counted, too",
+    HOST: "by the counter of its host, where all processes are counted",
+}
+_PROGRAMS = {
+    126: ("a program may not be executed", "check interpreter and entry point, and their permissions"),
+    127: ("a program was not found", "check backend.python and the host's setup"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A known line, the first of `times`. `line` counts from 1; `text` is as printed.
 
-    `exception` and `at` say what was raised there and where, deepest in the user's own code; empty if nothing was.
+    `exception` and `at`: what was raised there and where, deepest in the user's own code; empty if nothing was.
     """
 
     id: str
-    kind: Kind
+    kind: SignatureKind
     name: str
     meaning: str
     fix: str
@@ -42,12 +72,12 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The causes that a log shows of the end of its run.
+    """The causes that a log shows for the end of its run.
 
     `cause`: the first primary cause by time. Where the log has none, the best that there is: an exception that no
-    signature knows, then a warning, then a symptom without a cause. None for a run that nothing ended, or without a
-    word in its log. `symptoms`: what followed from it. `warnings`: what happened on the way. `findings`: what exit
-    code, clock and metrics add. `last`: the last lines of the log.
+    signature matches, then a warning, then a symptom without a cause. None for a run that nothing ended, or whose log
+    says nothing. `symptoms`: what followed from it. `warnings`: what happened before. `findings`: what exit code, clock
+    and metrics add. `last`: the last lines of the log.
     """
 
     cause: Hit | None = None
@@ -67,10 +97,10 @@ def diagnose(
     is_short: bool = False,
     kills: Sequence[MemoryKills] = (),
 ) -> Diagnosis:
-    """Explain a log. `state` None: nobody knows whether the run has ended; the log may still say that it failed.
+    """Explain a log. `state` None: it is unknown whether the run has ended; the log may still show that it failed.
 
-    `exit_code`: a shell's. `findings`: what is known besides, from metrics and clocks. `is_short`: the log has fewer
-    steps than it announced. `kills`: what the kernel ended for want of memory meanwhile.
+    `exit_code`: a shell's. `findings`: what metrics and clocks show. `is_short`: the log has fewer steps than it
+    announced. `kills`: how many processes the kernel killed because memory ran out.
     """
     findings = [*memory_kills(kills, state), *findings]
     tracebacks = list(raised(excerpt.lines))
@@ -81,31 +111,31 @@ def diagnose(
         return _diagnosis(None, hits, findings, excerpt)
     cause = _cause(hits, unknown, state)
     hits += _ended_by(unknown, cause, excerpt.lines)
-    silent = state is not RunState.STOPPED and (cause is None or cause.kind is not Kind.CAUSE)
+    silent = state is not RunState.STOPPED and (cause is None or cause.kind is not SignatureKind.CAUSE)
     return _diagnosis(cause, hits, [*(ending(exit_code, kills) if silent else ()), *findings], excerpt)
 
 
 def _goes_well(
     state: RunState | None, excerpt: Excerpt, hits: Sequence[Hit], unknown: Sequence[Raised], is_short: bool
 ) -> bool:
-    """Tell whether there is no end to explain: the run finished, or goes on as far as anybody can see.
+    """Tell whether there is no end to explain: the run finished, or continues as far as is visible.
 
-    Of a run in progress and of a bare log the last lines decide: only an end leaves them broken off in an error. An
-    exception that nobody knows was caught, as long as the run goes on. A bare log that stops short may have a tail.
+    For a run in progress and a bare log, the last lines decide: an error there means that it ended. An unknown
+    exception was caught, as long as the run continues. A bare log that stops early may lack its end.
     """
     if state is not None and state.is_terminal:
         return state is RunState.FINISHED
     near_end, end = (excerpt.last[0].number, excerpt.last[-1].number) if excerpt.last else (math.inf, math.inf)
     if state is None and is_short:
         near_end = min(near_end, end - _AFTERMATH)
-    broken = any(hit.kind is not Kind.WARNING and hit.line >= near_end for hit in hits)
+    broken = any(hit.kind is not SignatureKind.WARNING and hit.line >= near_end for hit in hits)
     uncaught = state is None and any(error.line >= near_end for error in unknown)
     return _driver_line(excerpt.lines) is None and not broken and not uncaught
 
 
 def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Finding], excerpt: Excerpt) -> Diagnosis:
     others = [hit for hit in hits if cause is None or hit.id != cause.id]
-    followed = [hit for hit in others if cause is not None and hit.kind is not Kind.WARNING]
+    followed = [hit for hit in others if cause is not None and hit.kind is not SignatureKind.WARNING]
     return Diagnosis(
         cause,
         tuple(followed),
@@ -117,8 +147,8 @@ def _diagnosis(cause: Hit | None, hits: Sequence[Hit], findings: Iterable[Findin
 
 
 def _rows(excerpt: Excerpt, tracebacks: Sequence[Raised]) -> dict[LogLine, Signature]:
-    """The row of each line that one knows, by time."""
-    # Below a frame stands the line of code that raised: it may quote the message before it is filled in.
+    """Return the signature of each line that matches one, by time."""
+    # The line after a frame is the code that raised: it may contain the message before it is filled in.
     frames = {(line.number, line.speaker) for line in excerpt.lines if is_frame(line)}
     found = {}
     for line in excerpt.lines:
@@ -136,7 +166,7 @@ def _row(line: LogLine, tracebacks: Sequence[Raised]) -> Signature | None:
 
 
 def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> bool:
-    """Tell whether the traceback goes through what the row names, and into no other code of the user's from there."""
+    """Tell whether the traceback goes through what the row requires, and from there into no other code of the user."""
     error = _around(line, tracebacks)
     if error is None or row.within is None:
         return False
@@ -146,7 +176,7 @@ def _stands_within(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) 
 
 
 def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised], rows: Mapping[LogLine, Signature]) -> list[Hit]:
-    """The first line of each signature, by time, with how many there are of it."""
+    """Return the first line of each signature, by time, with the number of its lines."""
     found: dict[str, Hit] = {}
     for line, row in rows.items():
         hit = found.get(row.id) or replace(_hit(row, line, tracebacks), times=int(line.is_last))
@@ -156,7 +186,7 @@ def _hits(excerpt: Excerpt, tracebacks: Sequence[Raised], rows: Mapping[LogLine,
 
 
 def _around(line: LogLine, tracebacks: Sequence[Raised]) -> Raised | None:
-    """The exception that a line is a part of; of the line that Ray hands one on with, the one it hands on."""
+    """Find the exception that a line is part of; for a line in which Ray passes an exception on, that exception."""
     said = [error for error in tracebacks if error.speaker == line.speaker and error.line >= line.number]
     if not said or said[0].begin > line.number:
         return None
@@ -170,23 +200,23 @@ def _hit(row: Signature, line: LogLine, tracebacks: Sequence[Raised]) -> Hit:
 
 
 def _cause(hits: Sequence[Hit], unknown: Sequence[Raised], state: RunState | None) -> Hit | None:
-    known = [hit for hit in hits if hit.kind is Kind.CAUSE]
+    known = [hit for hit in hits if hit.kind is SignatureKind.CAUSE]
     if known or state is RunState.STOPPED:
         return next(iter(known), None)
     if unknown:
         return _unknown_hit(_uncaught(unknown))
-    return min(hits, key=lambda hit: (hit.kind is not Kind.WARNING, hit.line), default=None)
+    return min(hits, key=lambda hit: (hit.kind is not SignatureKind.WARNING, hit.line), default=None)
 
 
 def _uncaught(unknown: Sequence[Raised]) -> Raised:
-    """Choose what nobody caught: one that was raised while another was handled, since that other one was expected."""
+    """Choose the uncaught exception: one raised while another was handled, because that other one was expected."""
     return next((error for error in unknown if error.in_handling), unknown[0])
 
 
 def _ended_by(unknown: Sequence[Raised], cause: Hit | None, lines: Sequence[LogLine]) -> list[Hit]:
-    """The exception that ended the driver, where an earlier line of the log is the cause: both are to be seen."""
+    """Return the exception that ended the driver, where an earlier line of the log is the cause: both are shown."""
     driver = _driver_line(lines)
-    if driver is None or not unknown or cause is None or cause.kind is not Kind.CAUSE or cause.id == UNKNOWN:
+    if driver is None or not unknown or cause is None or cause.kind is not SignatureKind.CAUSE or cause.id == UNKNOWN:
         return []
     return [_unknown_hit(_uncaught(unknown))] if unknown[0].line > driver else []
 
@@ -194,9 +224,9 @@ def _ended_by(unknown: Sequence[Raised], cause: Hit | None, lines: Sequence[LogL
 def _unknown(
     hits: Sequence[Hit], tracebacks: Sequence[Raised], lines: Sequence[LogLine], explained: set[int]
 ) -> list[Raised]:
-    """Exceptions that no signature knows: those that ended the driver, innermost first, else the last of any process.
+    """List exceptions without a signature: those that ended the driver, innermost first, else the last of any process.
 
-    `explained`: the lines that a signature knows.
+    `explained`: the lines that a signature matches.
     """
     known = {(hit.exception.partition(":")[0], hit.at) for hit in hits if hit.exception}
     errors = [
@@ -207,26 +237,54 @@ def _unknown(
 
 
 def _together(errors: Sequence[Raised]) -> list[Raised]:
-    """Keep those that were raised about when the last one was: what was raised long before was caught."""
+    """Keep those that were raised at about the time of the last one: earlier ones were caught."""
     apart = [at for at in range(1, len(errors)) if errors[at].line - errors[at - 1].line > _AFTERMATH]
     return list(errors[apart[-1] if apart else 0 :])
 
 
 def _driver_line(lines: Sequence[LogLine]) -> int | None:
-    """Find where Hydra begins to say that its program failed."""
+    """Find where Hydra reports that its program failed."""
     return next((line.number for line in lines if line.text.startswith(_DRIVER)), None)
 
 
 def _id(error: Raised) -> tuple[str, str]:
-    """Messages may quote what differs each time."""
+    """Identify an exception without its message, which may contain text that differs each time."""
     return str(error).partition(":")[0], str(error.at) if error.at else ""
 
 
 def _unknown_hit(error: Raised) -> Hit:
     at = str(error.at) if error.at else ""
-    return _known_hit(UNKNOWN, Kind.CAUSE, error.line, error.text, str(error), at)
+    return _known_hit(UNKNOWN, SignatureKind.CAUSE, error.line, error.text, str(error), at)
 
 
-def _known_hit(id: str, kind: Kind, line: int, text: str, exception: str, at: str) -> Hit:
+def _known_hit(id: str, kind: SignatureKind, line: int, text: str, exception: str, at: str) -> Hit:
     row = finding_row(id)
     return Hit(id, kind, row.en.title, row.en.reason, row.en.fix, row.source, line, text, exception=exception, at=at)
+
+
+def ending(exit_code: int | None, kills: Sequence[MemoryKills] = ()) -> Iterator[Finding]:
+    """Interpret a shell's exit code for a log without a cause. What the kernel has counted is reported instead."""
+    if exit_code == _KILLED and kills:
+        return
+    if exit_code in _SIGNALS:
+        name, meaning, fix = _SIGNALS[exit_code]
+        yield Finding("RLX888", Severity.ERROR, f"the run was ended by {name} (exit code {exit_code}): {meaning}", fix)
+    elif exit_code in _PROGRAMS:
+        meaning, fix = _PROGRAMS[exit_code]
+        yield Finding("RLX888", Severity.ERROR, f"exit code {exit_code}: {meaning}", fix)
+
+
+def memory_kills(kills: Sequence[MemoryKills], state: RunState | None) -> Iterator[Finding]:
+    """Report that the kernel killed processes because memory ran out, in a run that has not ended well.
+
+    The kernel counts them and does not name them.
+    """
+    if kills and state not in (RunState.FINISHED, RunState.STOPPED):
+        severity = Severity.ERROR if state in (RunState.FAILED, RunState.LOST) else Severity.WARNING
+        yield Finding("RLX888", severity, f"{kills_words(kills)}, {_WHOSE[kills[-1].scope]}", _MORE_MEMORY)
+
+
+def kills_words(kills: Sequence[MemoryKills]) -> str:
+    """Write `the kernel killed 2 processes during the run because memory ran out`."""
+    count = sum(each.count for each in kills)
+    return f"the kernel killed {count} process{'es' * (count > 1)} during the run because memory ran out"

@@ -1,12 +1,12 @@
 """The known failures, one row of TOML each; those of one back-end's code in its folder `diagnosis`.
 
-What a row means is in the row of its `id` in the table of findings (rlx/findings/). A row has a `kind`, a `pattern`
-for one line as it is left without colours, speakers and time stamps, and the fixed texts (`needles`) one of which every
-such line contains: the log is searched for those. `within`: what must stand in the traceback of the line, with no code
-of the user's below it, for texts that say little themselves; where the pattern has a group `inner`, only what matches
-in it needs that. `samples` are lines that it must know, `others` lines that it must not. `is_of_machine`: the machine
-ended the run, whatever its recipe: a full disk, a port, a network, a device that others hold. Memory is never so,
-because the run itself may have filled it.
+The row of its `id` in the table of findings (rlx/findings/) says what it means. A row has a `kind`, a `pattern` for one
+line without colours, speakers and time stamps, and fixed texts (`needles`), one of which each such line contains: the
+log is searched for those. `within`: what the traceback of the line must contain, with no code of the user below it, for
+texts that are not specific; where the pattern has a group `inner`, only what matches in it needs that. `samples` are
+lines that it must match, `others` lines that it must not. `is_of_machine`: the machine ended the run, whatever its
+recipe: a full disk, a port, a network, a device in use. Memory is never included, because the run itself may have
+filled it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _OF_A_MODULE = "[a-z0-9_][.][A-Z][A-Za-z0-9_]*: "
 _SPECIAL = re.compile(r"[\\.*+?(){}|$[]")
 
 
-class Kind(StrEnum):
-    """cause: ends a run. symptom: follows from something else. warning: a run goes on, and may be worth less."""
+class SignatureKind(StrEnum):
+    """cause: ends a run. symptom: follows from something else. warning: the run continues, maybe with worse results."""
 
     CAUSE = "cause"
     SYMPTOM = "symptom"
@@ -38,7 +38,7 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Signature:
     id: str
-    kind: Kind
+    kind: SignatureKind
     pattern: re.Pattern[str]
     needles: tuple[str, ...]
     samples: tuple[str, ...]
@@ -50,7 +50,7 @@ class Signature:
         return self._match(line) is not None
 
     def wants_traceback(self, line: str) -> bool:
-        """Tell whether this line is known only where its traceback has what stands in `within`."""
+        """Tell whether this line matches only if its traceback contains what `within` requires."""
         found = self._match(line) if self.within is not None else None
         return found is not None and found.groupdict().get("inner", line) is not None
 
@@ -59,13 +59,13 @@ class Signature:
 
 
 def signatures() -> tuple[Signature, ...]:
-    """All rows, the special before the general: the first that knows a line names it."""
+    """Return all rows, the specific before the general: the first that matches a line names it."""
     return _signatures((_FOLDER, *folders("diagnosis")))
 
 
 @cache
 def _signatures(folders: tuple[Path, ...]) -> tuple[Signature, ...]:
-    """The names of the files order them, wherever they lie."""
+    """Read the rows in the order of the names of their files, whatever their folder."""
     import tomllib
 
     paths = sorted((path for folder in folders for path in folder.glob("*.toml")), key=lambda path: path.name)
@@ -92,7 +92,7 @@ def _signature(
 ) -> Signature:
     return Signature(
         id=id,
-        kind=Kind(kind),
+        kind=SignatureKind(kind),
         pattern=re.compile(pattern),
         needles=tuple(needles),
         samples=tuple(samples),
@@ -103,12 +103,12 @@ def _signature(
 
 
 def causes_of_machine() -> frozenset[str]:
-    """The ids of causes that lie in the machine, whatever the recipe of the run."""
+    """Return the ids of causes in the machine, whatever the recipe of the run."""
     return frozenset(row.id for row in signatures() if row.is_of_machine)
 
 
 def needle_pattern() -> str:
-    """An extended regular expression for grep and awk: the lines that are worth a look."""
+    """Return an extended regular expression for grep and awk that selects the lines to be checked."""
     return _needle_pattern(signatures())
 
 

@@ -1,4 +1,4 @@
-"""Recognise a run that stands still: no new step for many times what a step takes."""
+"""Recognise a run that hangs: no new step for many times the duration of a step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LEAST_S = 600.0
 _UNKNOWN_VALIDATION_S = 7200.0
 _SILENT_START_S = 1200.0
 _NEAR_END = 2
-_RAY_WAITS = "Ray waits without a word where it cannot place the workers"
+_RAY_WAITS = "Ray waits without a message where it cannot place the workers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +32,18 @@ class Quiet:
 
     @property
     def without_step_s(self) -> float | None:
-        """A silent log has no step either."""
+        """The seconds since the last step; a log without any line has no step either."""
         return self.step_s if self.step_s is not None else self.log_s
 
 
 def is_stalled(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> bool:
-    """Tell whether it stands still. Start-up is exempt, and so is a validation of unknown length."""
+    """Tell whether it hangs. The start is exempt, and so is a validation of unknown length."""
     patience = _patience_s(evidence, expectations)
     return patience is not None and quiet.without_step_s is not None and quiet.without_step_s > patience
 
 
 def _patience_s(evidence: Evidence, expectations: Expectations) -> float | None:
-    """Say how long the next step may take before it is worth a word; None while nobody can know."""
+    """Return how long the next step may take before a warning; None while it cannot be known."""
     times = _step_times(evidence)
     if len(times) < _FEWEST_STEPS:
         return None
@@ -64,7 +64,7 @@ def _times(evidence: Evidence, role: Role) -> list[float]:
 
 
 def stalls(evidence: Evidence, expectations: Expectations, quiet: Quiet) -> Iterator[Finding]:
-    """Name what stands still, with the silent hangs that are known of that place. No evidence: it is starting."""
+    """Report a run that hangs, with the known causes at that place. Without evidence it is starting."""
     if not evidence.metrics:
         yield from _silent_start(quiet, _known(evidence, "at_start"))
     elif is_stalled(evidence, expectations, quiet):
@@ -77,21 +77,23 @@ def _no_end(evidence: Evidence, quiet: Quiet) -> Finding:
     return _finding(
         "RLX892",
         f"the last step ({evidence.last_step}) was logged {_minutes(quiet.without_step_s)} ago, "
-        "and the run does not end",
+        "but the run does not end",
         f"{'; '.join(_known(evidence, 'at_end')) or 'it may hang after the last validation'}: "
-        "if that is in the log the numbers are complete; rlx stop RUN",
+        "if it is in the log, the numbers are complete; rlx stop RUN",
         evidence.last_step,
     )
 
 
 def _no_step(evidence: Evidence, quiet: Quiet, left: int | None) -> Finding:
     near_end = _known(evidence, "near_end") if left is not None and left <= _NEAR_END else []
-    known = "; ".join(near_end) or "a rank may be stuck in a collective, or the rollout waits for an answer without end"
+    known = (
+        "; ".join(near_end) or "a rank may hang in a collective operation, or the rollout waits for an endless answer"
+    )
     return _finding(
         "RLX890",
         f"no new step for {_minutes(quiet.without_step_s)} after step {evidence.last_step}, "
         f"where a step takes {median(_step_times(evidence)):.3g} s",
-        f"{known}: py-spy dump of its processes says where; rlx stop RUN",
+        f"{known}: py-spy dump of its processes shows where; rlx stop RUN",
         evidence.last_step,
     )
 
@@ -100,14 +102,14 @@ def _silent_start(quiet: Quiet, known: Sequence[str]) -> Iterator[Finding]:
     if min(quiet.log_s or 0.0, quiet.run_s or 0.0) > _SILENT_START_S:
         yield _finding(
             "RLX891",
-            f"no step yet, and not a line in the log for {_minutes(quiet.log_s)}",
+            f"no step yet, and no line in the log for {_minutes(quiet.log_s)}",
             "; ".join((_RAY_WAITS, *known, "ray status in the container")),
             None,
         )
 
 
 def _known(evidence: Evidence, place: str) -> list[str]:
-    """The silent hangs that are known of the run's back-end; of any, where nobody says which it is."""
+    """List the hangs that are known of the run's back-end; of any, where it is unknown."""
     words = (getattr(each.hangs, place) for each in own_or_all(evidence.backend))
     return [each for each in words if each]
 

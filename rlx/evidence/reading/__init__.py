@@ -1,1 +1,1 @@
-"""Read what a run left behind: log grammars, metric series, records."""
+"""Read the logs, metrics and records that a run wrote."""

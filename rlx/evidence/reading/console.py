@@ -1,23 +1,39 @@
-"""Read a console log of any back-end, from bytes of any quality, by the grammars of all back-ends at once."""
+"""Read console logs of any back-end, from bytes of any quality, with the grammars of all back-ends at once.
+
+Lines about noise state a part each, and are joined to events in their order. Only an `Applied noise to N` line is
+evidence. It does not contain its step and sigma: the payload's events do, or another line of a fork (`noise` of its
+back-end's log grammar). Lines that announce, configure or skip noise prove nothing: they are also printed at sigma 0,
+with no layer matched, and in runs without any noise.
+"""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cache
 from typing import Any
 
 from rlx.evidence.grammars import Rows, grammars, rows, rules
-from rlx.evidence.log_grammar import DataLength, DataRows, LineSays, Resumed, StepMetrics, TotalSteps
-from rlx.evidence.reading import aqn_lines
-from rlx.evidence.reading.noise_lines import NoiseLines
+from rlx.evidence.log_grammar import (
+    NOISY,
+    Context,
+    DataLength,
+    DataRows,
+    LineSays,
+    NoiseSays,
+    Resumed,
+    StepMetrics,
+    TotalSteps,
+    Weights,
+)
 from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
-from rlx.evidence.run_evidence import FaultKind, LoggedFault, NoiseEvent, Progress, Totals
+from rlx.evidence.run_evidence import Announcement, FaultKind, LoggedFault, NoiseEvent, Progress, RunTotals
 
 RULES = "console 4"
-"""To be changed with whatever makes this parser read the same bytes otherwise; the grammars have rules of their own."""
+"""To be changed whenever this parser reads the same bytes differently; the grammars have their own rules."""
 
 # A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
 # has \1 for them.
@@ -26,11 +42,20 @@ _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 Reader = tuple[str, Callable[[str], Iterable[LineSays]]]
 """What is unproven about it, in words, and what it reads from a line."""
+_SPEAKER = re.compile(r"\s*\(\w+ (pid=\d+(?:, ip=[^)\s]+)?)\)\s*")
+NEEDLES = (b"AQN",)
+_APPLIED = re.compile(r"(?:\[AQN\] )?Applied noise to (\d{1,9}) ([\w+/,-]{1,60}) layers \(skipped ")
+_KNOWN = re.compile(r"\[AQN|Applied noise")
+_ANY_SIGMA = re.compile(r"\bAQN\b[^'\"`]{0,200}\bsigma=([\d.eE+-]{1,30})")
+_FOLDED = re.compile(r"\[repeated \d+x")
+# A line begins there, or after what Ray, a logger or a progress bar put before it. A line that quotes or describes
+# another line has a word or a quotation mark there.
+_BEGIN = re.compile(r"^\s*$|[\])]\s*$|(?:DEBUG|INFO|WARNING)\b[^'\"`]{0,200}[:\-]\s*$")
 
 
 @dataclass(frozen=True, slots=True)
 class _Readers:
-    """The readers of lines, by the needle that a line holds. No line without any of `needles` says anything."""
+    """The readers of lines, by the text (needle) that a line contains. A line without any of `needles` is not read."""
 
     needles: tuple[bytes, ...]
     by_needle: Mapping[bytes, tuple[Reader, ...]]
@@ -38,7 +63,7 @@ class _Readers:
 
 
 def needles() -> tuple[bytes, ...]:
-    """A line of a console log without any of these says nothing here."""
+    """List the texts of which a line of a console log must contain at least one to be read."""
     return _readers(rows()).needles
 
 
@@ -49,7 +74,7 @@ def _readers(rows: Rows) -> _Readers:
         for form in grammar.lines:
             for needle in form.needles:
                 by_needle[needle] = (*by_needle.get(needle, ()), (grammar.unproven, form.read))
-    noise = dict.fromkeys((*(each for grammar in grammars() for each in grammar.noise_needles), *aqn_lines.NEEDLES))
+    noise = dict.fromkeys((*(each for grammar in grammars() for each in grammar.noise_needles), *NEEDLES))
     return _Readers(tuple(dict.fromkeys((*by_needle, *noise))), by_needle, frozenset(noise))
 
 
@@ -63,9 +88,9 @@ def step_metrics(line: bytes) -> list[StepMetrics]:
 
 
 class ConsoleParser:
-    """Feed it the log as it comes; every attribute is up to date after each call. No input raises.
+    """Parses a console log in pieces; every attribute is up to date after each call. No input raises.
 
-    `unproven`: what the log was read by, in words, where no real log has confirmed that yet.
+    `unproven`: in words, the grammar that the log was read by, where no real log has confirmed it yet.
     """
 
     def __init__(self, attempt: int = 1) -> None:
@@ -91,7 +116,7 @@ class ConsoleParser:
             self._read(line, needles)
 
     def finish(self) -> None:
-        """The log will not grow: read its last line even though it has no end-of-line."""
+        """Read the last line although it has no end-of-line, because the log will not grow."""
         for line, needles in self._scanner.finish():
             self._read(line, needles)
 
@@ -126,13 +151,11 @@ class ConsoleParser:
         return tuple(self._faults.values())
 
     @property
-    def totals(self) -> Totals:
-        train, validation = self._rows or self._dataset_lengths()
-        return Totals(self._total_steps, train, validation)
-
-    def _dataset_lengths(self) -> tuple[int | None, int | None]:
-        """Read lengths of data sets. Older trainers print one line each, the training set first."""
-        return (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
+    def totals(self) -> RunTotals:
+        # Older trainers print a line for each data set, the training set first.
+        lengths = (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
+        train, validation = self._rows or lengths
+        return RunTotals(self._total_steps, train, validation)
 
     def _read(self, raw: bytes, needles: tuple[bytes, ...]) -> None:
         self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
@@ -164,5 +187,103 @@ class ConsoleParser:
 
 
 def joined(known: LoggedFault | None, later: LoggedFault) -> LoggedFault:
-    """Add the times of a fault of one kind; the line that came first is kept."""
+    """Add the counts of a fault of one kind, and keep its first line."""
     return known._replace(number=known.number + later.number) if known else later
+
+
+class NoiseLines:
+    """Joins the lines that contain a needle to `events` and `announced`, which are up to date after each line."""
+
+    def __init__(self) -> None:
+        self.events: list[NoiseEvent] = []
+        self.announced: dict[Announcement, None] = {}  # in order, each once: every worker says it
+        self._context: dict[str, Context] = {}
+        self._weights: Weights | None = None
+
+    def read(self, line: str, follows: int) -> None:
+        """Read a line that follows the line of step `follows`."""
+        said = read_aqn_line(line)
+        if isinstance(said, Context):
+            self._context[_speaker(line)] = said
+        elif isinstance(said, Announcement):
+            self.announced[said] = None
+        elif isinstance(said, Weights):
+            self._weights = said
+        elif said is not None:
+            self.events.append(self._complete(said, self._context.get(_speaker(line)), follows))
+
+    def forget_after(self, step: int) -> None:
+        """Drop the events after this step, from which training continues: noise for the next step is synced again."""
+        self.events = [event for event in self.events if event.step is None or event.step <= step]
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows, as JSON."""
+        return {
+            "events": [astuple(event) for event in self.events],
+            "announced": list(self.announced),
+            "context": self._context,
+            "weights": self._weights,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.events = [NoiseEvent(*values) for values in state["events"]]
+        self.announced = dict.fromkeys(Announcement(*values) for values in state["announced"])
+        self._context = {speaker: Context(*values) for speaker, values in state["context"].items()}
+        self._weights = Weights(*state["weights"]) if state["weights"] else None
+
+    def _complete(self, event: NoiseEvent, context: Context | None, follows: int) -> NoiseEvent:
+        if context:
+            per_layer = event.per_layer or context.per_layer
+            event = replace(event, step=context.step, sigma=context.sigma, per_layer=per_layer)
+        elif event.step is None:
+            event = replace(event, follows=follows)
+        # Every worker logs its weights, only one logs its noise, so it does not matter whose line came.
+        weights, self._weights = self._weights, None
+        if weights is None:
+            return event
+        partly = weights.layers is not None and weights.layers < event.layers
+        return replace(event, found=NOISY if partly else weights.found)
+
+
+def _speaker(line: str) -> str:
+    match = _SPEAKER.match(line)
+    return match[1] if match else ""
+
+
+def read_aqn_line(line: str) -> NoiseSays | None:
+    """Read what a line says about noise, by the grammars of all back-ends' forks first; None: nothing."""
+    said = (grammar.noise(line) for grammar in grammars())
+    return next((each for each in said if each is not None), None) or read_applied(line) or _unknown(line)
+
+
+def read_applied(line: str) -> NoiseEvent | None:
+    """Read `[AQN] Applied noise to 57 RMSNorm layers (skipped 0 excluded layers)`."""
+    if (match := at_begin(_APPLIED, line)) is None:
+        return None
+    said = applied(int(match[1]), "RMSNorm" if match[2].lower() == "rmsnorm" else match[2])
+    return replace(said, folded=True) if _FOLDED.search(line, match.end()) else said
+
+
+def applied(layers: int, kind: str, *, per_layer: bool = False) -> NoiseEvent:
+    """Return noise on so many layers, at a step and with a sigma that the line does not state."""
+    return NoiseEvent(step=None, sigma=math.nan, layers=layers, kind=kind, per_layer=per_layer)
+
+
+def _unknown(line: str) -> Announcement | None:
+    """Notice noise in unknown words, which is not evidence of noise, but not of its absence either."""
+    match = None if _KNOWN.search(line) else _ANY_SIGMA.search(line)
+    return Announcement(None, sigma) if match and (sigma := read_sigma(match[1])) else None
+
+
+def at_begin(pattern: re.Pattern[str], line: str) -> re.Match[str] | None:
+    """Return the match, if the line begins with it."""
+    match = pattern.search(line)
+    return match if match and _BEGIN.search(line[max(0, match.start() - 300) : match.start()]) else None
+
+
+def read_sigma(printed: str) -> float | None:
+    """Return the number; None if the printed text is not one."""
+    try:
+        return float(printed)
+    except ValueError:
+        return None

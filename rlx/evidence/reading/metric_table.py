@@ -1,4 +1,4 @@
-"""Metrics by step, kept column by column: 10,000 steps of a hundred metrics take 16 MB, as dictionaries 90 MB."""
+"""Store metrics by step, column by column: 10,000 steps of 100 metrics take 16 MB, as dictionaries 90 MB."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Steps: TypeAlias = "array[int] | memoryview[int]"
 Values: TypeAlias = "array[float] | memoryview[float]"
 
 
-class Column(NamedTuple):
-    """One metric: its value at each of its steps, ascending. Views are columns that were loaded, and never change."""
+class MetricColumn(NamedTuple):
+    """One metric: its value at each of its steps, ascending. Memory views are loaded columns, which never change."""
 
     steps: Steps
     values: Values
@@ -23,25 +23,25 @@ class Column(NamedTuple):
         place = bisect_left(self.steps, step)
         return self.values[place] if place < len(self.steps) and self.steps[place] == step else None
 
-    def until(self, step: int) -> Column:
+    def until(self, step: int) -> MetricColumn:
         end = bisect_right(self.steps, step)
-        return Column(self.steps[:end], self.values[:end])
+        return MetricColumn(self.steps[:end], self.values[:end])
 
-    def has_same_steps(self, other: Column) -> bool:
+    def has_same_steps(self, other: MetricColumn) -> bool:
         same_length = len(self.steps) == len(other.steps)
         return same_length and (self.steps is other.steps or bytes(self.steps) == bytes(other.steps))
 
-    def equals(self, other: Column) -> bool:
+    def equals(self, other: MetricColumn) -> bool:
         """Compare to the last bit: also where both have NaN."""
         return self.has_same_steps(other) and bytes(self.values) == bytes(other.values)
 
 
 # Views, so that they are never added to.
-NO_COLUMN = Column(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
+NO_COLUMN = MetricColumn(memoryview(b"").cast("q"), memoryview(b"").cast("d"))
 
 
-class _Rows:
-    """Steps that all have the same metrics."""
+class _PendingRows:
+    """Steps that all have the same metrics, not yet added to the columns."""
 
     def __init__(self, names: tuple[str, ...] = ()) -> None:
         self.names = names
@@ -56,12 +56,12 @@ class _Rows:
 
 
 class MetricTable(Mapping[int, Mapping[str, float]]):
-    """step -> metric -> value, steps ascending; of a metric, `series` is fast and a row is not."""
+    """step -> metric -> value, steps ascending; reading a metric (`series`) is fast, reading a step is not."""
 
-    def __init__(self, steps: Steps | None = None, columns: Mapping[str, Column] | None = None) -> None:
+    def __init__(self, steps: Steps | None = None, columns: Mapping[str, MetricColumn] | None = None) -> None:
         self._steps: Steps = array("q") if steps is None else steps
-        self._columns: Mapping[str, Column] = {} if columns is None else columns
-        self._rows_to_come = _Rows()
+        self._columns: Mapping[str, MetricColumn] = {} if columns is None else columns
+        self._rows_to_come = _PendingRows()
 
     @property
     def steps(self) -> Steps:
@@ -69,21 +69,21 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
         return self._steps
 
     @property
-    def columns(self) -> Mapping[str, Column]:
+    def columns(self) -> Mapping[str, MetricColumn]:
         self._take_rows()
         return self._columns
 
     def series(self, key: str) -> dict[int, float]:
-        """step -> value of one metric."""
+        """Return step -> value of one metric."""
         column = self.columns.get(key)
         return dict(zip(column.steps, column.values, strict=True)) if column else {}
 
     def put(self, step: int, values: Mapping[str, float]) -> None:
-        """Add to the last step, or as a later one."""
+        """Add values to the last step, or as a later one."""
         if self._rows_to_come.fit(step, values):
             self._rows_to_come.add(step, values)
         elif not self.steps or self.steps[-1] < step:
-            self._rows_to_come = _Rows(tuple(values))
+            self._rows_to_come = _PendingRows(tuple(values))
             self._rows_to_come.add(step, values)
         else:
             for key, value in values.items():
@@ -95,11 +95,11 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
                     series.append(value)
 
     def _take_rows(self) -> None:
-        """Rows of the same metrics come one after the other: taken together they cost a tenth."""
+        """Add the pending rows to the columns: many rows at once take a tenth of the time."""
         rows = self._rows_to_come
         if not rows.steps:
             return
-        self._rows_to_come = _Rows()
+        self._rows_to_come = _PendingRows()
         self._steps = self._steps if isinstance(self._steps, array) else array("q", self._steps)
         self._steps.extend(rows.steps)
         for place, key in enumerate(rows.names):
@@ -113,34 +113,37 @@ class MetricTable(Mapping[int, Mapping[str, float]]):
             return steps, values
         grown = array("q", steps), array("d", values)
         self._columns = self._columns if isinstance(self._columns, dict) else dict(self._columns)
-        self._columns[sys.intern(key)] = Column(*grown)
+        self._columns[sys.intern(key)] = MetricColumn(*grown)
         return grown
 
     def until(self, step: int) -> MetricTable:
-        """Copy it without what comes after `step`; adding to the copy leaves this one as it is."""
+        """Copy it up to `step`; adding to the copy does not change this one."""
         cut = {key: column.until(step) for key, column in self.columns.items()}
         return MetricTable(
             self.steps[: bisect_right(self.steps, step)], {key: column for key, column in cut.items() if column.steps}
         )
 
     def updated(self, other: MetricTable) -> MetricTable:
-        """Join the values of `other`, which win. Shares columns with both: not to be added to."""
+        """Join the values of `other`, which replace its own. Shares columns with both: do not add to the result."""
         if not self.steps or not other.steps:
             return self if self.steps else other
         steps = array("q", sorted({*self.steps, *other.steps}))
         return MetricTable(steps, {**self.columns, **dict(self._columns_with(other))})
 
-    def _columns_with(self, other: MetricTable) -> Iterator[tuple[str, Column]]:
+    def _columns_with(self, other: MetricTable) -> Iterator[tuple[str, MetricColumn]]:
         for key, column in other.columns.items():
             mine = self.columns.get(key)
             if mine is None or mine.has_same_steps(column):
                 yield key, column
             else:
                 both = sorted((self.series(key) | other.series(key)).items())
-                yield key, Column(array("q", (step for step, _ in both)), array("d", (value for _, value in both)))
+                yield (
+                    key,
+                    MetricColumn(array("q", (step for step, _ in both)), array("d", (value for _, value in both))),
+                )
 
     def forms(self) -> list[tuple[str, ...]]:
-        """The names in the line of each step, in the order of the columns."""
+        """Return the names in the line of each step, in the order of the columns."""
         groups: dict[bytes, int] = {}
         held = dict.fromkeys(self.steps, 0)
         names: list[tuple[str, int]] = []

@@ -1,31 +1,31 @@
-"""Read the files of a run into its Evidence."""
+"""Read the files of a run into its Evidence, attempt by attempt."""
 
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from rlx.errors import RlxError
+from rlx.errors import RlxError, UsageError
 from rlx.evidence.cache.evidence_cache import keep, kept
 from rlx.evidence.cache.file_digest import digest_of
+from rlx.evidence.cache.kept_sections import Store
 from rlx.evidence.cache.parser_state import parse_file
-from rlx.evidence.cache.sections import Store
 from rlx.evidence.grammars import validation_prefixes
-from rlx.evidence.reading.attempt_times import attempt_time
+from rlx.evidence.metrics import step_times
 from rlx.evidence.reading.console import ConsoleParser, joined
-from rlx.evidence.reading.kept_answers import FileAnswers, compared_answers, read_answers
-from rlx.evidence.reading.lineages import read_lineage
 from rlx.evidence.reading.metric_table import MetricTable
-from rlx.evidence.reading.noise_records import NoiseRecords, read_records
-from rlx.evidence.reading.run_files import read_metrics
+from rlx.evidence.reading.metrics_file import read_metrics
+from rlx.evidence.reading.process_records import NoiseRecords, read_records, read_weights
 from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
-from rlx.evidence.reading.weight_records import read_weights
+from rlx.evidence.reading.validation_outputs import FileAnswers, compared_answers, read_answers
 from rlx.evidence.run_evidence import (
     ROLLOUT,
     VALIDATION,
@@ -38,21 +38,35 @@ from rlx.evidence.run_evidence import (
     NoiseEvent,
     Progress,
     Restart,
-    Totals,
+    RunTotals,
     WeightRecord,
 )
-from rlx.evidence.step_times import step_times
+from rlx.local_files import parse_json, read_bytes
+from rlx.model import from_jsonable
 from rlx.model.attempt_lineage import Lineage
-from rlx.model.run_dir import EVENTS_DIR, EXIT_FILE, LOG_FILE, METRICS_FILE, STATE_DIR, VALIDATION_DIR
+from rlx.model.run_dir import (
+    EVENTS_DIR,
+    EXIT_FILE,
+    LINEAGE_FILE,
+    LOG_FILE,
+    METRICS_FILE,
+    PROVENANCE_FILE,
+    STATE_DIR,
+    VALIDATION_DIR,
+)
 
 T = TypeVar("T")
+_MOST_PROVENANCE = 64 << 20
+_MOST_EXIT = 1 << 10
+_LAST_EPOCH = 1e11
+_MOST_BYTES = 100_000
 
 
 def read_log(path: Path, *, finished: bool = False) -> Evidence:
-    """The evidence in a bare console log. Raises RlxError where the file cannot be read.
+    """Read the evidence in a bare console log. Raises RlxError where the file cannot be read.
 
-    `finished`: nothing writes to it any more, so a last line without end-of-line counts. Otherwise that line is left
-    out: its last number may be half written.
+    `finished`: nothing is written to it any more, so a last line without end-of-line counts. Otherwise that line is
+    left out: its last number may be truncated.
     """
     try:
         parser = _parse(path, 1, None, finished=finished)
@@ -62,12 +76,12 @@ def read_log(path: Path, *, finished: bool = False) -> Evidence:
 
 
 def read_evidence(attempt_dirs: Sequence[Path], store: Store | None = None) -> Evidence:
-    """The evidence of a run from all its attempts, in order: log, metrics.jsonl, events/ and
-    validation/ of each.
+    """Read the evidence of a run from the folders of all its attempts, in order.
 
-    Where console and metrics.jsonl differ, the file wins: it is never torn, interleaved or rounded. A later attempt
-    wins from its first step on: what an earlier one logged beyond it belongs to weights that were thrown away.
-    `store`: keeps what was read for the next time; it changes nothing but the time this takes.
+    Read are the log, metrics.jsonl, events/ and validation/ of each. Where console and metrics.jsonl differ, the file
+    is used: it is never truncated, interleaved or rounded. A later attempt replaces the earlier ones from its first
+    step on: what they logged beyond it is of weights that were discarded. `store`: keeps what was read for the next
+    time; it only saves time.
     """
     digest = digest_of(attempt_dirs) if store else ""
     if store is None or not digest:
@@ -96,7 +110,7 @@ class _Attempt:
     steps: MetricTable
     noise: list[NoiseEvent]
     records: NoiseRecords
-    totals: Totals
+    totals: RunTotals
     progress: Progress | None
     unproven: str
     restarts: list[Restart]
@@ -112,7 +126,7 @@ class _Attempt:
 
     @property
     def resumed_at(self) -> int | None:
-        """The step of the checkpoint that it went on from, by its lineage or else its own log; 0: it began anew."""
+        """The step of the checkpoint that it continued from, by its lineage or else its own log; 0: it started anew."""
         if self.lineage is not None and self.lineage.step is not None:
             return self.lineage.step
         said = [restart.step for restart in self.restarts if restart.reason.startswith(RESUMED)]
@@ -147,7 +161,7 @@ def _parse(path: Path, attempt: int, states: Store | None, *, finished: bool) ->
 def _merge(
     number: int, parser: ConsoleParser, file: Timeline, records: NoiseRecords, answers: Mapping[int, FileAnswers]
 ) -> _Attempt:
-    """One attempt from its console, its metrics file, its noise events and its validation outputs."""
+    """Combine an attempt from its console, its metrics file, its noise records and its validation outputs."""
     console = parser.timeline
     # The payload prints a line for each event it writes; the event says more.
     printed = [event for event in parser.noise if event.step is not None or not records.events]
@@ -169,7 +183,10 @@ def _merge(
 
 
 def _join(attempts: Sequence[_Attempt]) -> Evidence:
-    total, attempts = len(attempts), _counting(attempts)
+    total = len(attempts)
+    # Attempts before one that started anew by its lineage do not count.
+    anew = [place for place, attempt in enumerate(attempts) if attempt.lineage and attempt.lineage.step == 0]
+    attempts = attempts[anew[-1] :] if anew else attempts
     steps = MetricTable()
     noise: list[NoiseEvent] = []
     answers: dict[int, FileAnswers] = {}
@@ -187,7 +204,11 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
     return Evidence(
         metrics=steps,
         noise=tuple(noise),
-        totals=_last_totals(attempts),
+        totals=RunTotals(
+            _last(attempt.totals.total_steps for attempt in attempts),
+            _last(attempt.totals.train_rows for attempt in attempts),
+            _last(attempt.totals.validation_rows for attempt in attempts),
+        ),
         progress=_last(attempt.progress for attempt in attempts),
         disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),
         restarts=tuple(restart for attempt in attempts for restart in _restarts(attempt)),
@@ -208,26 +229,17 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
     )
 
 
-def _counting(attempts: Sequence[_Attempt]) -> Sequence[_Attempt]:
-    """The attempts that count: none before one that began anew by its lineage."""
-    anew = [place for place, attempt in enumerate(attempts) if attempt.lineage and attempt.lineage.step == 0]
-    return attempts[anew[-1] :] if anew else attempts
-
-
 def _begun(attempt: _Attempt) -> BegunAttempt:
     said = [restart.step for restart in attempt.restarts if restart.reason.startswith(RESUMED)]
-    first = next((step for step in sorted(attempt.steps) if step > 0 and _is_trained(attempt.steps, step)), None)
+    # A resumed run also logs the validation of the step that it continues from, which it did not train.
+    prefixes = validation_prefixes()
+    trained = (step for step in attempt.steps if any(not key.startswith(prefixes) for key in attempt.steps[step]))
+    first = next((step for step in trained if step > 0), None)
     return BegunAttempt(attempt.number, attempt.lineage, said[0] if said else None, first)
 
 
-def _is_trained(steps: MetricTable, step: int) -> bool:
-    """A resumed run also logs a line with nothing but a validation, of the step that it goes on from."""
-    prefixes = validation_prefixes()
-    return any(not key.startswith(prefixes) for key in steps[step])
-
-
 def _until(earlier: Sequence[NoiseEvent], later: Sequence[NoiseEvent], at: int) -> list[NoiseEvent]:
-    """The noise events up to a checkpoint. What the later attempt validates again counts from there."""
+    """Keep the noise events up to a checkpoint; validations that the later attempt repeats count from there."""
     again = any(event.phase == VALIDATION and event.step == at for event in later)
     last = {ROLLOUT: at, VALIDATION: at - again}
     return [event for event in earlier if event.step is None or event.step <= last[event.phase]]
@@ -243,7 +255,7 @@ def _first_step(attempt: _Attempt) -> int | None:
 
 
 def _before(earlier: Sequence[NoiseEvent], later: Sequence[NoiseEvent], first: int) -> list[NoiseEvent]:
-    """The noise events of earlier attempts that the later one, which begins at `first`, does not replace."""
+    """Keep the noise events of earlier attempts that the later one, which begins at `first`, does not replace."""
     begins = {phase: _first_of(phase, later, first) for phase in (ROLLOUT, VALIDATION)}
     return [event for event in earlier if event.step is None or event.step < begins[event.phase]]
 
@@ -262,14 +274,6 @@ def _restarts(attempt: _Attempt) -> list[Restart]:
     return [Restart(attempt.number, first, f"attempt {attempt.number} began at step {first}")]
 
 
-def _last_totals(attempts: Sequence[_Attempt]) -> Totals:
-    return Totals(
-        _last(attempt.totals.total_steps for attempt in attempts),
-        _last(attempt.totals.train_rows for attempt in attempts),
-        _last(attempt.totals.validation_rows for attempt in attempts),
-    )
-
-
 def _faults(attempts: Sequence[_Attempt]) -> tuple[LoggedFault, ...]:
     found: dict[str, LoggedFault] = {}
     for fault in (fault for attempt in attempts for fault in attempt.faults):
@@ -278,5 +282,75 @@ def _faults(attempts: Sequence[_Attempt]) -> tuple[LoggedFault, ...]:
 
 
 def _last(values: Iterable[T | None]) -> T | None:
-    """The last value that is one: a later attempt may have died before it said anything."""
+    """Return the last value that is not None: a later attempt may have failed before it logged anything."""
     return next((value for value in reversed(list(values)) if value is not None), None)
+
+
+def attempt_time(folder: Path, number: int, step_seconds: Mapping[int, float]) -> AttemptTime:
+    """Measure how long an attempt lasted; its begin and its end were recorded by one clock, that of its host."""
+    return AttemptTime(number, _begun_at(folder), _ended_at(folder), len(step_seconds), sum(step_seconds.values()))
+
+
+def _begun_at(folder: Path) -> float | None:
+    try:
+        found = parse_json(read_bytes(folder / PROVENANCE_FILE, _MOST_PROVENANCE))
+    except (OSError, ValueError):
+        return None
+    return _epoch(found.get("time")) if isinstance(found, dict) else None
+
+
+def _ended_at(folder: Path) -> float | None:
+    """Read the third word of `CODE WHO EPOCH UPTIME`."""
+    try:
+        words = read_bytes(folder / STATE_DIR / EXIT_FILE, _MOST_EXIT).split()
+        return _epoch(float(words[2]))
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _epoch(value: Any) -> float | None:
+    """Convert a number, or a date with its zone, to seconds since 1970."""
+    try:
+        date = datetime.fromisoformat(value) if isinstance(value, str) else None
+        seconds = date.timestamp() if date and date.tzinfo else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return seconds if math.isfinite(seconds) and 0 < seconds < _LAST_EPOCH else None
+
+
+def read_lineage(attempt_dir: Path, number: int) -> Lineage | None:
+    """Read the lineage of attempt `number`; None where there is no readable one of this attempt.
+
+    Host and container can write that file, as all others of a run.
+    """
+    try:
+        found = from_jsonable(Lineage, parse_json(read_bytes(attempt_dir / LINEAGE_FILE, _MOST_BYTES)))
+    except (OSError, ValueError, UsageError, RecursionError):
+        return None
+    is_own = number > 1 and found.attempt == number
+    return found if is_own and (found.step is None or 0 <= found.step < 1 << 53) else None
+
+
+def with_nodes(evidence: Evidence, attempt_dirs: Sequence[Path]) -> Evidence:
+    """Add the records of the other nodes of a run to the evidence of its head: each node records its own rollouts."""
+    if not attempt_dirs:
+        return evidence
+    found = [read_records(folder / EVENTS_DIR, number) for number, folder in enumerate(attempt_dirs, start=1)]
+    weights = (
+        record
+        for number, folder in enumerate(attempt_dirs, start=1)
+        for record in read_weights(folder / EVENTS_DIR, number)
+    )
+    kills = (read_kills(folder, number) for number, folder in enumerate(attempt_dirs, start=1))
+    others = digest_of(attempt_dirs)
+    digest = hashlib.sha256(f"{evidence.digest} {others}".encode()).hexdigest() if evidence.digest and others else ""
+    return replace(
+        evidence,
+        noise=(*evidence.noise, *(event for each in found for event in each.events)),
+        noise_settings=(*evidence.noise_settings, *(told for each in found for told in each.settings)),
+        probes=(*evidence.probes, *(pair for each in found for pair in each.probes)),
+        records=(*evidence.records, *(count for each in found for count in each.counts)),
+        weights=(*evidence.weights, *weights),
+        memory_kills=(*evidence.memory_kills, *filter(None, kills)),
+        digest=digest,
+    )

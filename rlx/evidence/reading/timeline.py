@@ -1,4 +1,7 @@
-"""Metrics by step from a source that may repeat steps or go back. The later line wins; what it contradicts is kept."""
+"""Collect metrics by step from a source that may repeat steps or go back.
+
+The later line counts; values that it contradicts are kept as disagreements.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _RELATIVE = 1e-6
 
 
 class Timeline:
-    """step -> metric -> value, with the restarts and contradictions met on the way."""
+    """step -> metric -> value, with the restarts and contradictions in the source."""
 
     def __init__(self, source: str, attempt: int) -> None:
         self.steps = MetricTable()
@@ -31,7 +34,7 @@ class Timeline:
         self._resumed = False
 
     def add(self, step: int, values: Mapping[str, float]) -> None:
-        """Record one metrics line. A step below the last one starts over from there."""
+        """Record one metrics line. A step below the last one restarts from there."""
         if self._last is not None and step < self._last:
             reason = f"{self.source}: step {step} {WENT_BACK} {self._last}"
             self._rewind(step, reason)
@@ -47,7 +50,7 @@ class Timeline:
         return self._last or 0
 
     def resume(self, step: int) -> None:
-        """A line says that training goes on from the checkpoint of `step`."""
+        """Record that training continues from the checkpoint of `step`."""
         if self._resumed and self._last == step:
             return  # verl says it in two lines
         self._rewind(step, f"{RESUMED} {step}")
@@ -59,7 +62,7 @@ class Timeline:
         self.steps = self.steps.until(step)
 
     def state(self) -> dict[str, Any]:
-        """All but the metrics, as JSON."""
+        """Return all but the metrics, as JSON."""
         return {
             "last": self._last,
             "resumed": self._resumed,
@@ -91,7 +94,7 @@ def contradictions(first: Timeline, second: Timeline) -> list[Disagreement]:
 def disagreements_of(
     key: str, one: Mapping[int, float], other: Mapping[int, float], sources: tuple[str, str]
 ) -> list[Disagreement]:
-    """The steps of both at which one metric has values further apart than rounding explains."""
+    """Return the common steps at which one metric has values further apart than rounding explains."""
     both = ((step, value, other[step]) for step, value in one.items() if step in other)
     return [Disagreement(step, key, sources, (mine, theirs)) for step, mine, theirs in both if not _same(mine, theirs)]
 
@@ -99,7 +102,7 @@ def disagreements_of(
 def disagreements(
     step: int, first: Mapping[str, float], second: Mapping[str, float], sources: tuple[str, str]
 ) -> list[Disagreement]:
-    """The metrics that both have with values further apart than rounding explains."""
+    """Return the common metrics with values further apart than rounding explains."""
     return [
         Disagreement(step, key, sources, (first[key], second[key]))
         for key in first.keys() & second.keys()

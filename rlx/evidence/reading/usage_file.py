@@ -1,7 +1,7 @@
-"""Read what the sampler of a run wrote down: a line a sample, in words `key=value` (docs/devices.md).
+"""Read what the sampler of a run recorded: a line per sample, in words `key=value` (docs/devices.md).
 
-Whoever can write in the run directory can write anything here, so a line that is none, or a number that no machine has,
-is left out.
+Any program that can write in the run directory can write to this file, so malformed lines and impossible numbers are
+skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ HOST, GROUP = "host", "cgroup"
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUse:
+class DeviceSample:
     """One device at one moment, memory in MiB; None: not known.
 
     `busy` in percent, `celsius` its temperature. `own` is what the processes of the run have of `used`, `others` what
@@ -41,14 +41,14 @@ class DeviceUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """One look, memory in MiB, `at` in seconds since 1970 by the host's clock; None: not known.
+class UsageSample:
+    """One sample, memory in MiB, `at` in seconds since 1970 by the host's clock; None: not known.
 
-    `metrics`: how many bytes metrics.jsonl had, and when it was written to, by which the step of the sample is known.
-    `cost`: ms of CPU that the sampler had taken before. `kills`: as in MemoryKills. `host`, `group`: used and all of
-    the host's memory, and of its cgroup's where that has a limit. `own`: memory of the run's processes (pages that
-    several have count for each), `own_cpu`: the ms of CPU that they took so far. `says`: why nothing is known of the
-    devices: missing, silent or unreadable.
+    `metrics`: how many bytes metrics.jsonl had, and when it was written to, which gives the step of the sample. `cost`:
+    ms of CPU that the sampler had used before. `kills`: as in MemoryKills. `host`, `group`: used and total of the
+    host's memory, and of its cgroup's where that has a limit. `own`: memory of the run's processes (shared pages count
+    for each), `own_cpu`: the ms of CPU that they have used so far. `says`: why nothing is known of the devices:
+    missing, silent or unreadable.
     """
 
     at: float
@@ -60,14 +60,17 @@ class Sample:
     own: int | None = None
     own_cpu: int | None = None
     processes: int | None = None
-    devices: tuple[DeviceUse, ...] = ()
+    devices: tuple[DeviceSample, ...] = ()
     says: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryKills:
-    """How many processes the kernel ended for want of memory while an attempt ran, where its cgroup counts (`scope`
-    cgroup), or on all of its host (host). It does not say whose they were."""
+    """The number of processes that the kernel killed because memory ran out while an attempt ran.
+
+    Counted in its cgroup (`scope` cgroup) or on all of its host (host). The counter does not say whose processes they
+    were.
+    """
 
     count: int
     scope: str
@@ -79,17 +82,17 @@ class Usage:
     """The samples of one attempt in their order. `kind`: of its devices. `kills` is None where nothing counts them."""
 
     kind: str = ""
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[UsageSample, ...] = ()
     kills: MemoryKills | None = None
 
 
 def read_usage(attempt_dir: Path, attempt: int = 1) -> Usage:
-    """The samples of an attempt; none where it left no such file that can be read."""
+    """Read the samples of an attempt; empty where it has no readable file."""
     return _usage(_lines(attempt_dir, MOST_BYTES), attempt)
 
 
 def read_kills(attempt_dir: Path, attempt: int) -> MemoryKills | None:
-    """Only how many were ended for want of memory; None where nothing counted them, or none was."""
+    """Read only how many processes were killed because memory ran out; None where none was, or nothing counted them."""
     lines = _lines(attempt_dir, MOST_BYTES)
     samples = [line for line in lines if line.startswith("at ")]
     others = [words for line in lines if not line.startswith("at ") and (words := _words(line))]
@@ -98,14 +101,14 @@ def read_kills(attempt_dir: Path, attempt: int) -> MemoryKills | None:
     return found if found and found.count else None
 
 
-def last_sample(attempt_dir: Path) -> Sample | None:
-    """The newest sample, by the end of the file alone."""
+def last_sample(attempt_dir: Path) -> UsageSample | None:
+    """Read the newest sample from the end of the file."""
     samples = (sample for line in reversed(_lines(attempt_dir, -_TAIL_BYTES)) if (sample := _sample(_words(line))))
     return next(samples, None)
 
 
 def _lines(attempt_dir: Path, most: int) -> list[str]:
-    """So many bytes from the beginning, or where negative from the end. A last line without its end is torn."""
+    """Read so many bytes from the beginning, or where negative from the end. An incomplete last line is dropped."""
     try:
         with open_regular(attempt_dir / USAGE_FILE) as file:
             if most < 0:
@@ -124,7 +127,7 @@ def _usage(lines: Sequence[str], attempt: int) -> Usage:
 
 
 def _words(line: str) -> dict[str, str]:
-    """The first word under "", the values by their keys; empty for no such line."""
+    """Return the first word under "", and the values by their keys; empty for any other line."""
     first, *rest = line.split(" ")
     if first not in ("start", "at", "end"):
         return {}
@@ -132,12 +135,12 @@ def _words(line: str) -> dict[str, str]:
     return words | dict(word.split("=", 1) for word in rest if "=" in word)
 
 
-def _sample(words: Mapping[str, str]) -> Sample | None:
+def _sample(words: Mapping[str, str]) -> UsageSample | None:
     at = _number(words.get("time", ""))
     if words.get("") != "at" or at is None or at > _LAST_EPOCH:
         return None
     own = _numbers(words.get("own", ""), 3)
-    return Sample(
+    return UsageSample(
         at=float(at),
         metrics=_pair(words.get("metrics", "")),
         cost=_number(words.get("cost", "")),
@@ -152,14 +155,14 @@ def _sample(words: Mapping[str, str]) -> Sample | None:
     )
 
 
-def _devices(words: Mapping[str, str]) -> Iterator[DeviceUse]:
+def _devices(words: Mapping[str, str]) -> Iterator[DeviceSample]:
     for key, value in words.items():
         if named := _DEVICE.fullmatch(key):
-            yield DeviceUse(int(named[1]), *_numbers(value, 6))
+            yield DeviceSample(int(named[1]), *_numbers(value, 6))
 
 
 def _kills(spoken: Iterable[Mapping[str, str]], attempt: int) -> MemoryKills | None:
-    """By the counter at the start and at its highest since: it only rises, and the end of a run may go unwritten."""
+    """Compare the counter at the start with its highest value since: it only rises, and the end may be unrecorded."""
     counts = [(words[""], words.get("scope", ""), _number(words.get("kills", ""))) for words in spoken]
     scope, start = next(((scope, count) for first, scope, count in counts if first == "start"), ("", None))
     last = max((count for first, _, count in counts if first != "start" and count is not None), default=None)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO
 
 from rlx.errors import RlxError
-from rlx.evidence.reading.kept_answers import SUMMARY_FILE
+from rlx.evidence.reading.validation_outputs import SUMMARY_FILE
 from rlx.local_files import open_regular
 from rlx.model.run_dir import (
     ATTEMPTS_DIR,

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlx.errors import RlxError
 from rlx.evidence import ItemScores, ItemTexts, read_items, read_texts
-from rlx.evidence.reading.item_scores import wanted_scores
-from rlx.evidence.reading.kept_answers import SUMMARY_FILE, kept_of
-from rlx.evidence.reading.lineages import read_lineage
+from rlx.evidence.reading.read import read_lineage
+from rlx.evidence.reading.validation_outputs import SUMMARY_FILE, kept_of, wanted_scores
 from rlx.hosts.sent_python import run_sent_to
 from rlx.model import Place
 from rlx.model.run_dir import VALIDATION_DIR

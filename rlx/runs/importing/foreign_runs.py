@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rlx.errors import RlxError, UsageError
-from rlx.evidence import Evidence, Totals, read_evidence
+from rlx.evidence import Evidence, RunTotals, read_evidence
 from rlx.local_files import open_regular
 from rlx.model import LOCAL, LaunchPlan, Place, Site
 from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE, MANIFEST_FILE, METRICS_FILE
@@ -121,7 +121,7 @@ def _copies(paths: Sequence[Path], attempts: Path, parsed: ParsedFiles) -> list[
         evidence, remarks = _inspect_copy(path, folder, parsed)
         first = min(evidence.metrics, default=parts[-1].first if parts else 0)
         found = (evidence.metrics, evidence.noise, evidence.announced, evidence.progress)
-        if not (any(found) or evidence.totals != Totals() or explains_an_end(folder / LOG_FILE)):
+        if not (any(found) or evidence.totals != RunTotals() or explains_an_end(folder / LOG_FILE)):
             raise UsageError(
                 f"{path} has no metric line (step:N - key:value), no noise line and no failure that rlx knows: "
                 "it is no log of a run, or one that was cut off before it said anything",

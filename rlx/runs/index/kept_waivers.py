@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import RlxError, UsageError
-from rlx.evidence.waivers import Waiver
+from rlx.evidence.verdict import Waiver
 from rlx.local_files import parse_json, read_bytes
 from rlx.model import from_jsonable, to_jsonable
 

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from rlx.errors import RlxError
 from rlx.evidence.cache.file_digest import digest_of_files
-from rlx.evidence.cache.sections import SectionWriter, load_sections
+from rlx.evidence.cache.kept_sections import SectionWriter, load_sections
 from rlx.hosts import local_site
 from rlx.local_files import locked_folder
 from rlx.model import Finding, Severity, Site

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 from rlx.backends.registry import loadable_part
 from rlx.evidence import Evidence
 from rlx.evidence.cache.file_digest import digest_of_files
-from rlx.evidence.charges.composed_settings import setting_mismatches, tree_of
+from rlx.evidence.checks.recipe_settings import setting_mismatches, tree_of
 from rlx.evidence.grammars import by_kind
-from rlx.evidence.reading.foreign_config import read_printed_config
+from rlx.evidence.run_configuration import read_printed_config
 from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.local_files import parse_json, read_bytes
 from rlx.model import LaunchPlan

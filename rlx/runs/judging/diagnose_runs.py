@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, Verdict, VerdictStatus, read_log, with_configuration
-from rlx.evidence.charges import training_signal, unproven_grammar
-from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence.checks import limits_of_evidence, training_signal
+from rlx.evidence.checks.check_input import CheckInput
 from rlx.evidence.diagnosis import (
     Diagnosis,
     Excerpt,
@@ -22,8 +22,8 @@ from rlx.evidence.diagnosis import (
     read_excerpt,
     stalls,
 )
-from rlx.evidence.reading.foreign_config import read_printed_config
-from rlx.evidence.reading.run_files import read_metrics
+from rlx.evidence.reading.metrics_file import read_metrics
+from rlx.evidence.run_configuration import read_printed_config
 from rlx.hosts import transport_for
 from rlx.hosts.host_errors import HostError
 from rlx.model import LOCAL, Cmd, Expectations, Finding, Place, RunState
@@ -171,8 +171,8 @@ def _findings(row: Snapshot) -> Iterator[Finding]:
 def _about_values(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[Finding]:
     """Check the metrics by the rules of the verdict."""
     given = CheckInput(evidence, expectations, state)
-    for check in (training_signal.check, unproven_grammar.check):
-        yield from (charge.finding for charge in check(given))
+    for check in (training_signal.check, limits_of_evidence.check_grammar):
+        yield from (each.finding for each in check(given))
 
 
 @cache

@@ -29,9 +29,9 @@ from rlx.evidence import (
     with_nodes,
     with_settings_of,
 )
-from rlx.evidence.reading.run_usage import read_run_usage
+from rlx.evidence.device_use import read_run_usage
 from rlx.evidence.traces import Setup
-from rlx.evidence.waivers import Waiver
+from rlx.evidence.verdict import Waiver
 from rlx.model import LaunchPlan, RunState, from_jsonable, to_jsonable
 from rlx.model.verdict_rules import RULES
 from rlx.runs.bundles.bundled_run import noted_rules

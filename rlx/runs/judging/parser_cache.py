@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rlx.evidence.cache.sections import SectionWriter, load_sections
+from rlx.evidence.cache.kept_sections import SectionWriter, load_sections
 
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30

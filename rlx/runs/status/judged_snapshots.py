@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.evidence import Evidence, JudgedRun, core_metric, series, training_steps
+from rlx.evidence.metrics import latest_seconds, step_times, usual_seconds
 from rlx.evidence.reading.usage_file import last_sample
-from rlx.evidence.step_times import latest_seconds, step_times, usual_seconds
 from rlx.evidence.verdict import without_evidence
 from rlx.runs.index.labels import NO_LABEL, Labels, RunLabel
 from rlx.runs.judging.judge_runs import judge_snapshots, unjudged

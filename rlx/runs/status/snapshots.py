@@ -48,7 +48,7 @@ from rlx.runs.status.observation import Observation
 
 if TYPE_CHECKING:
     from rlx.evidence import Verdict
-    from rlx.evidence.reading.usage_file import Sample
+    from rlx.evidence.reading.usage_file import UsageSample
     from rlx.model import Expectations, Registration
     from rlx.runs.index.labels import RunLabel
     from rlx.runs.index.tombstones import Tombstone
@@ -134,7 +134,7 @@ class Snapshot:
     label: RunLabel = NO_LABEL
     registration: Registration | None = None
     removed: Tombstone | None = None
-    sample: Sample | None = None
+    sample: UsageSample | None = None
     devices: int = 1
     device_list: tuple[int, ...] = ()
     moved_from: tuple[str, ...] = ()

@@ -15,7 +15,7 @@ from rlx.backends.mindspeed_rl.keys import find_table, is_known, shipped_version
 from rlx.backends.mindspeed_rl.log import GRAMMAR
 from rlx.backends.protocol import load_backend
 from rlx.errors import UsageError
-from rlx.evidence.charges.composed_settings import setting_mismatches
+from rlx.evidence.checks.recipe_settings import setting_mismatches
 from rlx.model import Finding, Severity
 from rlx.planning.rules import check
 from rlx.yaml_reader.hydra import read_hydra

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence import Evidence, Totals
-from rlx.evidence.charges import training_signal
-from rlx.evidence.charges.check_input import CheckInput
+from rlx.evidence import Evidence, RunTotals
+from rlx.evidence.checks import training_signal
+from rlx.evidence.checks.check_input import CheckInput
 from rlx.evidence.diagnosis import Quiet, is_stalled, stalls
 from rlx.model import Expectations, Finding, RunState
 
@@ -57,7 +57,7 @@ def test_the_collapse_of_the_30b_arm_is_seen() -> None:
     """Qwen3-30B with 5 % noise: 79.08 % at step 30, 33.59 % and a KL of 88.73 at step 58."""
     key = "val-core/openai/gsm8k/acc/mean@1"
     metrics = {30: {key: 0.7908}, 58: {key: 0.3359, "actor/kl_loss": 88.73}}
-    assert found(Evidence(metrics, totals=Totals(58, 7473, 1319))) == [("RLX894", 58), ("RLX895", 58)]
+    assert found(Evidence(metrics, totals=RunTotals(58, 7473, 1319))) == [("RLX894", 58), ("RLX895", 58)]
 
 
 @settings(deadline=None)
@@ -99,10 +99,10 @@ def test_a_run_that_recovers_raises_no_alarm() -> None:
 def test_few_rows_explain_a_fall() -> None:
     """12 of 32 after 24 of 32: four standard errors are more than that."""
     evidence = Evidence(
-        {2: {"val-core/a/acc/mean@1": 0.75}, 4: {"val-core/a/acc/mean@1": 0.375}}, totals=Totals(4, 9, 32)
+        {2: {"val-core/a/acc/mean@1": 0.75}, 4: {"val-core/a/acc/mean@1": 0.375}}, totals=RunTotals(4, 9, 32)
     )
     assert found(evidence) == []
-    assert found(replace(evidence, totals=Totals(4, 9, 1319))) == [("RLX895", 4)]
+    assert found(replace(evidence, totals=RunTotals(4, 9, 1319))) == [("RLX895", 4)]
 
 
 def stalled(evidence: Evidence, seconds: float, plan: Expectations = PLAN) -> list[Finding]:

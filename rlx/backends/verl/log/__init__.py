@@ -29,8 +29,8 @@ from rlx.evidence.log_grammar import (
     Role,
     StepMetrics,
     TotalSteps,
+    read_pairs,
 )
-from rlx.evidence.reading.pairs import read_pairs
 from rlx.evidence.run_evidence import FaultKind, LoggedFault, Progress
 from rlx.payload.replayed_graders import BOXED, GSM8K
 from rlx.yaml_reader.hydra import read_words

@@ -16,12 +16,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlx.evidence.charges.noise_by_step import Application
-from rlx.evidence.charges.promised_noise import training_steps
+from rlx.evidence.checks.noise_by_step import Application, training_steps
 from rlx.evidence.log_grammar import CLEAN, NOISY, Context, NoiseSays, Weights
-from rlx.evidence.reading.aqn_lines import applied, at_begin, read_applied, read_sigma
+from rlx.evidence.reading.console import applied, at_begin, read_applied, read_sigma
 from rlx.evidence.run_evidence import Announcement, Evidence
-from rlx.evidence.verdict import Charge, at_steps, counted, invalid
+from rlx.evidence.verdict import CheckFinding, at_steps, counted, invalid
 
 # Of `Noise injection` and `Applied noise`, and of what else the fork says.
 NEEDLES = (b"oise ", b"AQN")
@@ -142,7 +141,7 @@ def _step(printed: str) -> int:
     return int(printed) + 1
 
 
-def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
+def noise_faults(evidence: Evidence, found: Application) -> Iterator[CheckFinding]:
     if not any(event.is_noisy for event in evidence.noise):
         yield from _epoch_aware_is_never_noisy(evidence)
         yield from _step_never_advanced(evidence, found)
@@ -150,8 +149,8 @@ def noise_faults(evidence: Evidence, found: Application) -> Iterator[Charge]:
         yield from _without_multipliers(evidence)
 
 
-def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[Charge]:
-    """Charge the fork's epoch-aware noise: it hands the step's sigma on as a schedule whose stage 0 is sigma 0."""
+def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[CheckFinding]:
+    """Report the fork's epoch-aware noise: it hands the step's sigma on as a schedule whose stage 0 is sigma 0."""
     # What was synced after the last step generates nothing.
     steps = range(1, evidence.last_step + 1)
     promised = [said for said in evidence.announced if said.epoch_aware and said.sigma > 0 and said.step in steps]
@@ -166,7 +165,7 @@ def _epoch_aware_is_never_noisy(evidence: Evidence) -> Iterator[Charge]:
         )
 
 
-def _step_never_advanced(evidence: Evidence, found: Application) -> Iterator[Charge]:
+def _step_never_advanced(evidence: Evidence, found: Application) -> Iterator[CheckFinding]:
     announced = [each for each in evidence.announced if not each.epoch_aware]
     if announced and len(training_steps(evidence)) > 1 and found.due and {each.step for each in announced} == {1}:
         yield invalid(
@@ -179,7 +178,7 @@ def _step_never_advanced(evidence: Evidence, found: Application) -> Iterator[Cha
         )
 
 
-def _without_multipliers(evidence: Evidence) -> Iterator[Charge]:
+def _without_multipliers(evidence: Evidence) -> Iterator[CheckFinding]:
     """Find noise without multipliers: the fork prints `SRDD-guided` if it multiplies sigma layer by layer."""
     if not _asks_for_multipliers(evidence.settings):
         return

@@ -21,12 +21,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from rlx.evidence.learning_rates import Schedule, constant, cosine, rate_reading
+from rlx.evidence.learning_rates import RateSchedule, constant, cosine, rate_reading
 from rlx.evidence.log_grammar import PrecisionSettings
 from rlx.evidence.modes import ALL_MODES, Mode, is_set, setting
-from rlx.evidence.reading.backend_settings import MODEL_DTYPE
+from rlx.evidence.run_configuration import MODEL_DTYPE
 from rlx.evidence.run_evidence import SERVED, TRAINED
-from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Reading, Shown, Trace, TraceInput
+from rlx.evidence.traces import COMPOSED_ONLY, RECORDED, Trace, TraceInput, TraceReading, TraceStatus
 from rlx.evidence.verdict import at_steps
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -102,17 +102,17 @@ _NAMES_OF_EXPERTS = re.compile(
 """No setting names the kind of a model, and most are run without parallel experts: `Qwen3-30B-A3B`."""
 
 
-def _kl(given: TraceInput) -> Reading:
+def _kl(given: TraceInput) -> TraceReading:
     """Both places of a KL term: each is logged where it is taken, with its coefficient, and not where it is not."""
     in_loss = _kl_term(given, f"{_ACTOR}.use_kl_loss", f"{_ACTOR}.kl_loss_coef", (_KL_LOSS, _KL_COEFFICIENT))
     fixed = given.value("algorithm.kl_ctrl.type") in (None, "fixed")
     coefficient = "algorithm.kl_ctrl.kl_coef" if fixed else ""
     in_reward = _kl_term(given, "algorithm.use_kl_in_reward", coefficient, (_KL_REWARD, _KL_REWARD_COEFFICIENT))
-    order = list(Shown)
+    order = list(TraceStatus)
     return min(in_loss, in_reward, key=lambda reading: order.index(reading.shown))
 
 
-def _kl_term(given: TraceInput, switch: str, coefficient: str, names: tuple[str, str]) -> Reading:
+def _kl_term(given: TraceInput, switch: str, coefficient: str, names: tuple[str, str]) -> TraceReading:
     is_on, metric, logged = given.value(switch), names[0], given.series(names[0])
     if not isinstance(is_on, bool) or not given.series("actor/grad_norm"):
         return COMPOSED_ONLY
@@ -120,21 +120,21 @@ def _kl_term(given: TraceInput, switch: str, coefficient: str, names: tuple[str,
         # Some versions log a loss that is not taken as zero.
         taken = [step for step, value in logged.items() if value]
         if taken:
-            return Reading(
-                Shown.CONTRADICTED, f"{metric} is logged at {at_steps(taken)}, and no KL term is set", taken[0]
+            return TraceReading(
+                TraceStatus.CONTRADICTED, f"{metric} is logged at {at_steps(taken)}, and no KL term is set", taken[0]
             )
-        return Reading(Shown.SHOWN, f"no {metric}")
+        return TraceReading(TraceStatus.SHOWN, f"no {metric}")
     if not logged:
-        return Reading(Shown.SILENT, f"{metric} is not logged, though the KL term is on")
+        return TraceReading(TraceStatus.SILENT, f"{metric} is not logged, though the KL term is on")
     expected, found = given.number(coefficient) if coefficient else None, given.series(names[1])
     wrong = [step for step, value in found.items() if expected is not None and not given.agree(value, expected)]
     if wrong:
         words = f"{names[1]} is {found[wrong[0]]:g} at {at_steps(wrong)}, and {coefficient} is {expected:g}"
-        return Reading(Shown.CONTRADICTED, words, wrong[0])
-    return Reading(Shown.SHOWN, f"{metric} at {len(logged)} steps")
+        return TraceReading(TraceStatus.CONTRADICTED, words, wrong[0])
+    return TraceReading(TraceStatus.SHOWN, f"{metric} at {len(logged)} steps")
 
 
-def _answers_a_step(given: TraceInput) -> Reading:
+def _answers_a_step(given: TraceInput) -> TraceReading:
     """Tokens of a step = prompts x answers to each x (mean prompt + mean answer)."""
     batch, answers = given.number("data.train_batch_size"), given.number(f"{_ROLLOUT}.n")
     tokens, prompts, lengths = given.series(_TOKENS), given.series(_PROMPTS), given.series(_ANSWERS)
@@ -152,19 +152,19 @@ def _answers_a_step(given: TraceInput) -> Reading:
         found = median(shares[step] for step in wrong)
         due = f"{batch:g} prompts with {answers:g} answers each are {batch * answers:g}"
         words = f"{_TOKENS} are those of {found:.4g} answers at {at_steps(wrong)}, and {due}"
-        return Reading(Shown.CONTRADICTED, words, wrong[0])
-    return Reading(Shown.SHOWN, f"{_TOKENS} at {len(shares)} steps")
+        return TraceReading(TraceStatus.CONTRADICTED, words, wrong[0])
+    return TraceReading(TraceStatus.SHOWN, f"{_TOKENS} at {len(shares)} steps")
 
 
-def _longest_answer(given: TraceInput) -> Reading:
+def _longest_answer(given: TraceInput) -> TraceReading:
     return _bounded(given, _LONGEST_ANSWER, "data.max_response_length")
 
 
-def _longest_prompt(given: TraceInput) -> Reading:
+def _longest_prompt(given: TraceInput) -> TraceReading:
     return _bounded(given, _LONGEST_PROMPT, "data.max_prompt_length")
 
 
-def _bounded(given: TraceInput, metric: str, key: str) -> Reading:
+def _bounded(given: TraceInput, metric: str, key: str) -> TraceReading:
     """Compare a bound: a length that no step exceeds, and that some step reaches, is the one that was set."""
     bound, logged = given.number(key), given.series(metric)
     if bound is None or not logged:
@@ -172,17 +172,17 @@ def _bounded(given: TraceInput, metric: str, key: str) -> Reading:
     longer = [step for step, value in logged.items() if value > bound]
     if longer:
         words = f"{metric} is {logged[longer[0]]:g} at {at_steps(longer)}, and {key} is {bound:g}"
-        return Reading(Shown.CONTRADICTED, words, longer[0])
-    return Reading(Shown.SHOWN, f"{metric} reaches it") if max(logged.values()) == bound else COMPOSED_ONLY
+        return TraceReading(TraceStatus.CONTRADICTED, words, longer[0])
+    return TraceReading(TraceStatus.SHOWN, f"{metric} reaches it") if max(logged.values()) == bound else COMPOSED_ONLY
 
 
-def _estimator(given: TraceInput) -> Reading:
+def _estimator(given: TraceInput) -> TraceReading:
     """Find GAE by its critic, and GRPO by its advantages: a group of n allows at most (n - 1) / sqrt(n) deviations."""
     estimator, losses = given.value("algorithm.adv_estimator"), given.series("critic/vf_loss")
     if not isinstance(estimator, str):
         return COMPOSED_ONLY
     if estimator == "gae":
-        return Reading(Shown.SHOWN, f"critic/vf_loss at {len(losses)} steps") if losses else COMPOSED_ONLY
+        return TraceReading(TraceStatus.SHOWN, f"critic/vf_loss at {len(losses)} steps") if losses else COMPOSED_ONLY
     answers = given.number(f"{_ROLLOUT}.n")
     if (
         estimator == "grpo"
@@ -195,26 +195,26 @@ def _estimator(given: TraceInput) -> Reading:
         if higher:
             found = f"{_HIGHEST_ADVANTAGE} is {advantages[higher[0]]:g} at {at_steps(higher)}"
             words = f"{found}; of groups of {answers:g} it is at most {bound:.4g}"
-            return Reading(Shown.CONTRADICTED, words, higher[0])
+            return TraceReading(TraceStatus.CONTRADICTED, words, higher[0])
     return COMPOSED_ONLY
 
 
-def _epochs(given: TraceInput) -> Reading:
+def _epochs(given: TraceInput) -> TraceReading:
     """Epochs are counted from 0, and the last step is of the last one where nothing but the data ends the run."""
     epochs, logged = given.number("trainer.total_epochs"), given.series(_EPOCH)
     later = [step for step, value in logged.items() if epochs is not None and value >= epochs]
     if later:
         found = f"{_EPOCH} is {logged[later[0]]:g}, counted from 0, at {at_steps(later)}"
         words = f"{found}, and trainer.total_epochs is {epochs:g}"
-        return Reading(Shown.CONTRADICTED, words, later[0])
+        return TraceReading(TraceStatus.CONTRADICTED, words, later[0])
     if epochs is None or not logged:
         return COMPOSED_ONLY
     reached = max(logged.values())
     if reached == epochs - 1:
-        return Reading(Shown.SHOWN, f"{_EPOCH} reaches its last")
+        return TraceReading(TraceStatus.SHOWN, f"{_EPOCH} reaches its last")
     if _ends_with_its_data(given) and max(logged) >= given.total_steps:
         words = f"{_EPOCH} is {reached:g}, counted from 0, at the last step, and trainer.total_epochs is {epochs:g}"
-        return Reading(Shown.CONTRADICTED, words, max(logged))
+        return TraceReading(TraceStatus.CONTRADICTED, words, max(logged))
     return COMPOSED_ONLY
 
 
@@ -225,15 +225,15 @@ def _ends_with_its_data(given: TraceInput) -> bool:
     return given.total_steps > 0 and not is_limited and not given.modes & counted_otherwise
 
 
-def _filtered_groups(given: TraceInput) -> Reading:
+def _filtered_groups(given: TraceInput) -> TraceReading:
     is_on = given.value("algorithm.filter_groups.enable")
     batches = given.series("train/num_gen_batches")
     if is_on is True and batches:
-        return Reading(Shown.SHOWN, f"train/num_gen_batches at {len(batches)} steps")
+        return TraceReading(TraceStatus.SHOWN, f"train/num_gen_batches at {len(batches)} steps")
     return COMPOSED_ONLY
 
 
-def _dtype(given: TraceInput) -> Reading:
+def _dtype(given: TraceInput) -> TraceReading:
     """Single tensors may be kept in another precision, such as those of a router."""
     planned = given.value(f"{_ROLLOUT}.dtype")
     found = {dtype for record in given.evidence.weights if record.role == SERVED for dtype in record.dtypes}
@@ -241,11 +241,11 @@ def _dtype(given: TraceInput) -> Reading:
         return COMPOSED_ONLY
     if _OTHER_NAMES.get(planned, planned) not in found:
         words = f"the weights of the engine are {' and '.join(sorted(found))}, and {_ROLLOUT}.dtype is {planned}"
-        return Reading(Shown.CONTRADICTED, words)
-    return Reading(Shown.SHOWN, f"the weights of the engine are {planned}")
+        return TraceReading(TraceStatus.CONTRADICTED, words)
+    return TraceReading(TraceStatus.SHOWN, f"the weights of the engine are {planned}")
 
 
-def _lora(given: TraceInput) -> Reading:
+def _lora(given: TraceInput) -> TraceReading:
     """FSDP 1 joins the parameters of a layer, and hides the names of adapters; other engines name them otherwise."""
     if given.value(f"{_ACTOR}.strategy") not in (None, "fsdp", "fsdp2"):
         return COMPOSED_ONLY
@@ -260,16 +260,18 @@ def _lora(given: TraceInput) -> Reading:
     found = records[0].lora_rank or 0
     if found != planned:
         shown = f"has adapters of rank {found}" if found else "has no adapters"
-        return Reading(Shown.CONTRADICTED, f"the trainer {shown}, and the rank that is set is {planned:g}")
-    return Reading(Shown.SHOWN, f"the trainer has adapters of rank {found}" if found else "the trainer has no adapters")
+        return TraceReading(TraceStatus.CONTRADICTED, f"the trainer {shown}, and the rank that is set is {planned:g}")
+    return TraceReading(
+        TraceStatus.SHOWN, f"the trainer has adapters of rank {found}" if found else "the trainer has no adapters"
+    )
 
 
-def _learning_rate(given: TraceInput) -> Reading:
+def _learning_rate(given: TraceInput) -> TraceReading:
     """Compare the logged rate of each step with that of the schedule."""
     return rate_reading(given, _RATE, given.number(f"{_OPTIM}.lr"), _rate_schedule(given))
 
 
-def _rate_schedule(given: TraceInput) -> Schedule | None:
+def _rate_schedule(given: TraceInput) -> RateSchedule | None:
     """Return the schedule; None for one that is not known here, or that a resumed run may have begun anew."""
     strategy = given.value("actor_rollout_ref.actor.strategy")
     style = next((found for key in _NAMES_OF_SCHEDULE if isinstance(found := given.value(key), str)), None)
