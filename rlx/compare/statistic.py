@@ -1,4 +1,4 @@
-"""What all statistics share: their protocol, error rates, t tests, margins and spreads. `inference` registers them."""
+"""Parts of all statistics: their protocol, error rates, t tests, margins and spreads. `inference` registers them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What every command uses: command table, shared options, streams, error handler."""
+"""Parts of every command: command table, shared options, streams, error handler."""
