@@ -629,7 +629,7 @@ PARSERS = {
         Parser("installations", ("rlx/hosts/installations.py",), _installation_seeds, _installation),
         Parser(
             "configurations of verl",
-            (*_YAML, "rlx/backends/verl/config_folder.py", "rlx/backends/verl/config_folder.py"),
+            (*_YAML, "rlx/backends/verl/config_folder.py"),
             lambda: _files(*_CONFIGS),
             _config,
         ),

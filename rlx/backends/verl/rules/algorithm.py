@@ -164,7 +164,7 @@ def noise_without_correction(facts: VerlFacts) -> Iterator[RuleFinding]:
 def noise_with_bypass(facts: VerlFacts) -> Iterator[RuleFinding]:
     if facts.recipe.aqn and facts.is_true(BYPASS):
         yield note(
-            f"{facts.named(BYPASS)}: the gap between rollout and actor is not logged; the second witness of the noise "
+            f"{facts.named(BYPASS)}: the gap between rollout and actor is not logged; the second signal of the noise "
             "is abs(actor/ppo_kl), which was 1e-8 at sigma 0 and 3.5e-3 at 0.05",
             key=facts.source(BYPASS),
         )
