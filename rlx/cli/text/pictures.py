@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rlx.report import Picture
 
 IN_TERMINAL = "-"
-_STYLES = {"text": "", "muted": "dim", "struck": "dim"} | {
+_STYLES = {"text": "", "muted": "dim", "excluded": "dim"} | {
     "s0": "blue",
     "s1": "dark_orange",
     "s2": "green",
