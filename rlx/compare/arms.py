@@ -10,9 +10,9 @@ from typing import Protocol, TypeVar
 
 from rlx.compare.alignment import StepValue, final, finite, peak
 from rlx.compare.difference_areas import ConfigDifference, DifferenceArea
-from rlx.compare.differences import RECIPE, differences
 from rlx.compare.metric import ItemCount, item_count
 from rlx.compare.pace import HostLoad, host_load, pace, started
+from rlx.compare.run_differences import RECIPE, differences
 from rlx.evidence import JudgedRun, Verdict, VerdictStatus, core_metric, seeds_of_config, series
 from rlx.evidence.metrics import disputed, row_counts
 from rlx.model import RunState

@@ -11,7 +11,6 @@ from rlx.compare.alignment import StepRow, finite, last_common_step
 from rlx.compare.arms import ComparedArm, Runs, arm_differences, compared_arms, same_seed
 from rlx.compare.comparison_values import COLLAPSED, Comparison, Contrast, Pair
 from rlx.compare.difference_areas import CHAT_TEMPLATE
-from rlx.compare.differences import graded_apart, same_validation_items
 from rlx.compare.equal_runs import copies, equal_runs
 from rlx.compare.evaluation_conditions import Measure, unrecorded
 from rlx.compare.factors import shown_factors
@@ -34,6 +33,7 @@ from rlx.compare.outputs import (
     repeat_findings,
     why_no_shares,
 )
+from rlx.compare.run_differences import graded_apart, same_validation_items
 from rlx.compare.sentences import sentences
 from rlx.compare.statistic import holm
 from rlx.evidence import series

@@ -20,7 +20,7 @@ from rlx.compare.difference_areas import (
     ConfigDifference,
     DifferenceArea,
 )
-from rlx.compare.differences import known_facts
+from rlx.compare.run_differences import known_facts
 from rlx.evidence import JudgedRun
 from rlx.evidence.grammars import names_of
 from rlx.evidence.log_grammar import Role

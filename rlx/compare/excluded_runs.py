@@ -92,7 +92,7 @@ def related_experiments_lines(kind: str, others: Sequence[RelatedExperiment]) ->
     if others:
         yield (
             f"{counted(len(others), 'other experiment')} with this model, this data and a treatment of {kind}: "
-            "trying several inflates false positives"
+            "who tries several finds something in one of them"
         )
     for each in others:
         first, last = each.launched

@@ -11,10 +11,10 @@ from typing import Any
 from rlx.compare.arms import ComparedArm
 from rlx.compare.comparison_values import COLLAPSED, Pair
 from rlx.compare.difference_areas import ConfigDifference, DifferenceArea
-from rlx.compare.differences import RECIPE, is_training_setting
 from rlx.compare.equal_runs import EqualRuns, Times
 from rlx.compare.evaluation_conditions import Condition, Measure
 from rlx.compare.metric import is_accuracy_above_one
+from rlx.compare.run_differences import RECIPE, is_training_setting
 from rlx.evidence.verdict import counted
 from rlx.model import Finding, Severity
 from rlx.model.verdict_rules import is_made

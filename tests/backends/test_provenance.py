@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rlx.compare.differences import differences
+from rlx.compare.run_differences import differences
 from rlx.resources import payload_folder
 from tests.compare.builders import RunBuilder
 from tests.runs.toys import command_lines

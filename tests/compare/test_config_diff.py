@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from rlx.compare.difference_areas import ConfigDifference, area_of
-from rlx.compare.differences import recipe_differences
+from rlx.compare.run_differences import recipe_differences
 
 
 def test_declared_treatment_is_told_from_the_rest() -> None:

@@ -13,7 +13,7 @@ import pytest
 import rlx
 from benchmarks.honest_trainings import FOLDER
 from rlx.compare.difference_areas import DifferenceArea, area_of
-from rlx.compare.differences import differences
+from rlx.compare.run_differences import differences
 from rlx.evidence import JudgedRun
 from rlx.model import RunState, Severity
 from rlx.recipe.schema import Recipe

@@ -1,4 +1,4 @@
-"""Experiments of the like stand beside every comparison: trying several inflates false positives."""
+"""Experiments of the like stand beside every comparison: who tries several finds something in one of them."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_what_differed_by_an_old_name_differs_by_the_new_one(
 def test_every_finding_that_came_later_is_in_the_table() -> None:
     """The row of a check that is added has a number: see rlx/model/verdict_rules.py."""
     of_now = set()
-    for folder in ("evidence", "compare", "runs/judging", "api/registered_notes.py"):
+    for folder in ("evidence", "compare", "runs/judging", "api/experiments.py"):
         place = REPOSITORY / "rlx" / folder
         for path in [place] if place.is_file() else place.rglob("*.py"):
             of_now |= set(re.findall(r'"(RLX\d{3})"', path.read_text(encoding="utf-8")))

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from rlx.cli.frame.output import console, print_text
 from rlx.cli.text.table_text import fits, parts_within, table_lines
 from rlx.compare.difference_areas import ConfigDifference
-from rlx.compare.differences import RECIPE
 from rlx.compare.excluded_runs import excluded_groups, excluded_sentence, related_experiments_lines
 from rlx.compare.findings import brief
+from rlx.compare.run_differences import RECIPE
 from rlx.compare.sentences import headline, registered_lines
 from rlx.compare.speed import blocks, speed_change
 from rlx.evidence.verdict import VerdictStatus, counted
