@@ -225,16 +225,16 @@ def _compared(comparison: Comparison) -> Claims:
 
 
 def named_as_now(claimed: Any) -> Any:
-    """Return what an earlier version claimed, with the current names of recipe keys where it lists differences."""
+    """Return what an earlier version claimed, with the current names of recipe keys: in differences and traces."""
     if isinstance(claimed, list):
         return [named_as_now(item) for item in claimed]
     if not isinstance(claimed, dict):
         return claimed
-    key = claimed.get("key")
-    if isinstance(key, str) and claimed.keys() >= _VALUES:
-        values = {name: _value_as_now(key.split("."), claimed[name]) for name in _VALUES}
-        return {**claimed, "key": current_key(key), **values}
-    return {name: named_as_now(value) for name, value in claimed.items()}
+    named = {name: named_as_now(value) for name, value in claimed.items()}
+    if isinstance(key := claimed.get("key"), str):
+        values = {name: _value_as_now(key.split("."), claimed[name]) for name in _VALUES & claimed.keys()}
+        named |= {"key": current_key(key), **values}
+    return named
 
 
 def _value_as_now(keys: Sequence[str], value: Any) -> Any:
