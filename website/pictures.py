@@ -4,7 +4,7 @@
     .venv/bin/python -m website.pictures --report   the report too, which takes Chromium
 
 `rlx demo` judges runs that come with rlx, and the drawing holds what it writes. Its font is the reader's: rich's own
-form would fetch one from somebody's server.
+form would fetch one from another server.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlx.compare import Comparison
     from rlx.runs import Index, RunRef
     from rlx.runs.bundles.bundled_run import BundledRun
-    from rlx.runs.index.tombstones import Tombstone
+    from rlx.runs.index.hidden_runs import HiddenRun
 
 FORMAT = 1
 _MOST_TOLD = 3
@@ -97,7 +97,7 @@ def _write(
     refs = [ref for ref in index.nodes() if named & {ref.head_id, ref.name}]
     own = [ref for ref in refs if ref.head_id in compared]
     silent = gather(index, own, [ref for ref in refs if ref not in own], folder, tell)
-    listed = _listed(refs, found, folder, silent, index.tombstones())
+    listed = _listed(refs, found, folder, silent, index.hidden_runs())
     claims = computed_from(folder, listed, asked, RULES)
     _tell_changed(reported, claims, tell)
     _write_documents(folder, asked, listed, claims)
@@ -119,7 +119,7 @@ def _listed(
     found: Compared | Uncompared,
     folder: Path,
     silent: Mapping[str, float | None],
-    removed: Mapping[str, Tombstone],
+    removed: Mapping[str, HiddenRun],
 ) -> list[BundledRun]:
     from rlx.runs.bundles.bundled_run import BundledRun, manifest_sha256
 
@@ -180,7 +180,7 @@ def _write_documents(folder: Path, asked: BundleRequest, listed: Sequence[Bundle
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One value that was claimed and is not what follows. `run_id` is "" for what is of no single run.
+    """One value that was claimed and is not what follows. `run_id` is "" for what concerns several runs.
 
     `field`: the keys that lead to it, below its run; or the file that it is about. `one_sided`: one of the two has no
     such field at all.

@@ -82,16 +82,18 @@ def _items(document: Mapping[str, Any]) -> int | None:
 
 def with_earlier_memory(plans: Plans) -> Plans:
     """Add to each run on devices what earlier ones took whose recipe is the same in all that memory depends on."""
-    drafts = [draft for draft in plans.drafts if draft.plan.device_kind != "cpu" and draft.plan.has_recipe]
-    if not drafts:
+    planned_runs = [
+        planned for planned in plans.planned_runs if planned.plan.device_kind != "cpu" and planned.plan.has_recipe
+    ]
+    if not planned_runs:
         return plans
-    taken = _taken({_compared(draft.plan.recipe): draft.plan.recipe for draft in drafts})
-    kinds = (_compared(draft.plan.recipe) if draft.plan.has_recipe else "" for draft in plans.drafts)
+    taken = _taken({_compared(planned.plan.recipe): planned.plan.recipe for planned in planned_runs})
+    kinds = (_compared(planned.plan.recipe) if planned.plan.has_recipe else "" for planned in plans.planned_runs)
     return replace(
         plans,
-        drafts=tuple(
-            replace(draft, earlier_memory=taken.get(kind, ())) if kind else draft
-            for draft, kind in zip(plans.drafts, kinds, strict=True)
+        planned_runs=tuple(
+            replace(planned, earlier_memory=taken.get(kind, ())) if kind else planned
+            for planned, kind in zip(plans.planned_runs, kinds, strict=True)
         ),
     )
 

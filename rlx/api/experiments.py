@@ -339,7 +339,7 @@ def _gaps(index: Index, rows: Sequence[Snapshot]) -> Iterator[Finding]:
 
 
 def _positions(index: Index, rows: Sequence[Snapshot]) -> tuple[dict[str, set[int]], Mapping[str, int]]:
-    """Return the positions by launch that manifests and tombstones have, and how many runs have neither."""
+    """Return the positions by launch that manifests and hidden runs have, and how many runs have neither."""
     from rlx.runs.copies.mirror import kept
     from rlx.runs.manifest import read_manifest
 

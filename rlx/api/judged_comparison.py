@@ -193,7 +193,7 @@ def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> 
     from rlx.compare.excluded_runs import ExcludedBy
     from rlx.runs.index.resolve import called, meant_by, named_runs, removed_runs
 
-    tombstones, refs, removed = index.tombstones(), named_runs(index), removed_runs(index)
+    hidden_runs, refs, removed = index.hidden_runs(), named_runs(index), removed_runs(index)
     by_id = [name for name in names if not called(refs, name)]
     meant = {ref.run_id for name in by_id for ref in meant_by(name.split(","), refs, removed)}
     launches, arms = {ref.launch_id for ref in compared}, {ref.arm for ref in compared}
@@ -201,8 +201,8 @@ def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> 
     newest = max((ref.created for ref in compared), default=0.0)
 
     def reason(ref: RunRef) -> Reason:
-        if (tombstone := tombstones.get(ref.run_id)) is not None:
-            return ExcludedBy.REMOVAL, tombstone.sentence
+        if (hidden := hidden_runs.get(ref.run_id)) is not None:
+            return ExcludedBy.REMOVAL, hidden.sentence
         # A name that would mean this run, too, if its launch were the only one.
         is_called = any(name in (ref.arm, ref.run_name, ref.short_name, ref.name) for name in names)
         if ref.run_id in meant or (is_called and (ref.launch_id, ref.arm) in taken):
@@ -226,9 +226,9 @@ def known_states(index: Index, refs: Sequence[RunRef]) -> dict[str, str]:
     here = [ref for ref in refs if ref.place.is_local]
     seen = {run_id: sight.state.value for run_id, sight in take_snapshots(index, here).items()}
     known = index.cached_states([ref.run_id for ref in refs if not ref.place.is_local])
-    seen |= {run_id: sighting.observation.state.value for run_id, sighting in known.items()}
-    # The end of a deleted run is only known from its tombstone.
-    return seen | {run_id: each.state for run_id, each in index.tombstones().items() if each.deleted}
+    seen |= {run_id: cached.observation.state.value for run_id, cached in known.items()}
+    # The end of a deleted run is only known from its record.
+    return seen | {run_id: each.state for run_id, each in index.hidden_runs().items() if each.deleted}
 
 
 def with_related_experiments(index: Index, found: Comparison, judged: Sequence[JudgedRun]) -> Comparison:

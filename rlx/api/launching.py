@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlx.api.planning import Draft, Plans, find_backends
+from rlx.api.planning import PlannedRun, Plans, find_backends
 from rlx.errors import ExitCode, RlxError, UsageError
 from rlx.local_files import parse_json, read_bytes, read_stdin
 from rlx.model import LaunchPlan, Registration, from_jsonable
@@ -127,9 +127,9 @@ def plan_again(plans: Sequence[LaunchPlan], *, trust: bool = False) -> Plans:
             _judged(share, looks, Path(folder, str(number)))
             for number, (share, looks) in enumerate(zip(_shares(plans), asked, strict=True))
         ]
-    drafts = {id(plan): draft for each in judged for plan, draft in each}
+    planned_runs = {id(plan): planned for each in judged for plan, planned in each}
     of_hosts = (look for looks in asked for look in looks.result())
-    return Plans(tuple(drafts[id(plan)] for plan in plans), tuple(of_hosts))
+    return Plans(tuple(planned_runs[id(plan)] for plan in plans), tuple(of_hosts))
 
 
 def _shares(plans: Sequence[LaunchPlan]) -> list[list[LaunchPlan]]:
@@ -144,7 +144,7 @@ def _shares(plans: Sequence[LaunchPlan]) -> list[list[LaunchPlan]]:
     return shares
 
 
-def _judged(plans: Sequence[LaunchPlan], looks: HostQueries, folder: Path) -> list[tuple[LaunchPlan, Draft]]:
+def _judged(plans: Sequence[LaunchPlan], looks: HostQueries, folder: Path) -> list[tuple[LaunchPlan, PlannedRun]]:
     """Each plan of one place with what it is now. Raises what `plan_again` raises."""
     folder.mkdir()
     recipes = [recipe_of(plan, folder / str(i)) for i, plan in enumerate(plans)]
@@ -190,7 +190,7 @@ def _plans(document: Any, path: str) -> list[Any]:
     return plans
 
 
-def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> Draft:
+def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> PlannedRun:
     from rlx.api.hosts import target_of
     from rlx.hosts.node_plans import as_nodes
     from rlx.planning.preflight import sealed_plan
@@ -199,7 +199,7 @@ def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation |
     bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.parts]
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
     wanted = recipe.recipe.layout.nodes if recipe else len(plan.nodes)
-    return Draft(sealed_plan(as_nodes(nodes, wanted), recipe, tree), tree)
+    return PlannedRun(sealed_plan(as_nodes(nodes, wanted), recipe, tree), tree)
 
 
 def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration | None:

@@ -69,10 +69,10 @@ def plan_at(
     resolved = read_runs(recipe, arms, seeds, sets, send, slots)
     located = locate(looks, resolved, target) if looks is not None else None
     if looks is None or located is None:
-        return Plans(tuple(Draft(plan_on(one, target)) for one in resolved))
+        return Plans(tuple(PlannedRun(plan_on(one, target)) for one in resolved))
     place, trees = located
-    drafts = [Draft(plan_on(one, place, tree), tree) for one, tree in zip(resolved, trees, strict=True)]
-    return Plans(tuple(drafts), looks.result())
+    planned_runs = [PlannedRun(plan_on(one, place, tree), tree) for one, tree in zip(resolved, trees, strict=True)]
+    return Plans(tuple(planned_runs), looks.result())
 
 
 def read_runs(
@@ -202,7 +202,7 @@ class MissingRuns:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PlannedRun:
     """A plan, and the back-end and model that its host reported; None: the host was not queried.
 
     `earlier_memory`: the device memory of earlier runs of its kind, if requested.
@@ -222,7 +222,7 @@ class Plans:
     which blocks, None for a launch to one place.
     """
 
-    drafts: tuple[Draft, ...]
+    planned_runs: tuple[PlannedRun, ...]
     looks: tuple[QueriedHost, ...] = ()
     missing: MissingRuns | None = None
     power: RecipePower | None = None
@@ -231,7 +231,7 @@ class Plans:
     @property
     def plans(self) -> tuple[LaunchPlan, ...]:
         """Return the plan of each run."""
-        return tuple(draft.plan for draft in self.drafts)
+        return tuple(planned.plan for planned in self.planned_runs)
 
     @property
     def findings(self) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rlx.api.runs import Runs
     from rlx.runs import Index, RunRef, Snapshot
     from rlx.runs.copies.mirror_store import MirrorFolder
-    from rlx.runs.index.tombstones import Tombstone
+    from rlx.runs.index.hidden_runs import HiddenRun
     from rlx.runs.pruning import CheckpointSize, PruneAnswer
 
 BY_ID = "only its id, typed in full, deletes it"
@@ -72,7 +72,7 @@ def prune(
     `older_than_s`: only of runs that ended as long ago, by the clock of their host; one that is off by more than a
     minute keeps all of its runs, and is in `found.skewed`. `keep`: nothing of so many newest launches of each recipe,
     or not so many newest checkpoints of each run; the last one stays, unless it is 0. Only what rlx made is deleted,
-    and a run directory leaves a tombstone. `dry_run`: nothing is deleted. Raises UsageError where nothing says which
+    and a run directory leaves a record. `dry_run`: nothing is deleted. Raises UsageError where nothing says which
     runs are meant, NoSuchRun for an unknown name.
     """
     found = find_prunable(runs, what=what, older_than_s=older_than_s, keep=keep, host=host)
@@ -215,7 +215,7 @@ class Scope:
 
     def _newest_launches(self) -> set[str]:
         launches: dict[str, dict[str, None]] = {}
-        removed = self.index.tombstones()
+        removed = self.index.hidden_runs()
         for ref in sorted(self.refs, key=lambda ref: -ref.created):
             if ref.run_id not in removed:
                 launches.setdefault(ref.name, {})[ref.launch_id] = None
@@ -239,7 +239,7 @@ class Scope:
 
     def registered(self, refs: Sequence[RunRef]) -> dict[str, str]:
         """Those of these runs that belong to a registered experiment, with the words that keep them."""
-        removed = self.index.tombstones()
+        removed = self.index.hidden_runs()
         manifests = ((ref, self.seen[ref.run_id].manifest) for ref in refs if ref.run_id in self.seen)
         named = {ref.run_id for ref, manifest in manifests if manifest and manifest.plan.registration}
         named |= {ref.run_id for ref in refs if ref.head_id in removed and removed[ref.head_id].experiment}
@@ -274,7 +274,7 @@ def measured_nodes(scope: Scope, whats: Collection[PrunedKind]) -> list[RunRef]:
     """Return the runs of which something may be deleted, with their parts on other nodes, without those whose files are
     gone.
     """
-    gone = {run_id for run_id, each in scope.index.tombstones().items() if each.deleted}
+    gone = {run_id for run_id, each in scope.index.hidden_runs().items() if each.deleted}
     found = {ref.run_id: ref for what in whats for ref in scope.candidates(what)[0] if ref.run_id not in gone}
     return [*found.values(), *scope.index.workers([*found.values()])]
 
@@ -327,7 +327,7 @@ def _heads(scope: Scope, what: PrunedKind, nodes: Sequence[RunRef]) -> tuple[lis
 
 
 def _resumable(scope: Scope, refs: Sequence[RunRef], measured: PruneAnswer) -> dict[str, str]:
-    saved, removed = {each.run_id for each in measured.checkpoints}, scope.index.tombstones()
+    saved, removed = {each.run_id for each in measured.checkpoints}, scope.index.hidden_runs()
     ids = [ref.run_id for ref in refs if ref.run_id in saved and could_go_on(scope.seen[ref.run_id])]
     return {run_id: _RESUMABLE for run_id in ids if run_id not in removed}
 
@@ -350,20 +350,20 @@ def delete_on_hosts(scope: Scope, what: PrunedKind, nodes: Sequence[RunRef], ite
 
     if what is PrunedKind.CHECKPOINTS:
         return delete_checkpoints(nodes, {item.run_id: item.names for item in items})
-    tombstones = _tombstones(scope, [ref for ref in nodes if ref.run_id in {item.run_id for item in items}])
-    answer = delete_runs(nodes, tombstones)
-    heads = [tombstones[ref.run_id] for ref in nodes if ref.run_id in answer.freed and not ref.node]
+    hidden_runs = _hidden_runs(scope, [ref for ref in nodes if ref.run_id in {item.run_id for item in items}])
+    answer = delete_runs(nodes, hidden_runs)
+    heads = [hidden_runs[ref.run_id] for ref in nodes if ref.run_id in answer.freed and not ref.node]
     scope.index.bury(heads, on_host=True)
     return answer
 
 
-def _tombstones(scope: Scope, refs: Sequence[RunRef]) -> Mapping[str, Tombstone]:
+def _hidden_runs(scope: Scope, refs: Sequence[RunRef]) -> Mapping[str, HiddenRun]:
     """Judge the runs while their files are there; on other hosts that also brings their evidence here."""
-    from rlx.runs.pruning import of_nodes, tombstones_of
+    from rlx.runs.pruning import hidden_runs_of, of_nodes
     from rlx.runs.status.judged_snapshots import judged_snapshots
 
     heads = [ref for ref in refs if not ref.node]
-    found = tombstones_of(scope.index, judged_snapshots(scope.index, heads), "", deleted=True)
+    found = hidden_runs_of(scope.index, judged_snapshots(scope.index, heads), "", deleted=True)
     return of_nodes(found, [ref for ref in refs if ref.node])
 
 

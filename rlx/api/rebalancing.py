@@ -318,7 +318,9 @@ def _as_sent(host: SweepHost, recipes: Sequence[ResolvedRecipe], own: Sequence[L
     """
     from rlx.model.launch_plan import seal
 
-    return [_restored(draft.plan, before, seal) for draft, before in zip(host.drafts(recipes), own, strict=True)]
+    return [
+        _restored(planned.plan, before, seal) for planned, before in zip(host.planned_runs(recipes), own, strict=True)
+    ]
 
 
 def _restored(plan: LaunchPlan, before: LaunchPlan, seal: Callable[[LaunchPlan], LaunchPlan]) -> LaunchPlan:

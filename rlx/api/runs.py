@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from rlx.evidence import Evidence, JudgedRun
     from rlx.runs import Index, RunRef, Snapshot, Stopped
     from rlx.runs.copies.pull import Pulled
+    from rlx.runs.index.hidden_runs import HiddenRun
     from rlx.runs.index.labels import RunLabel
-    from rlx.runs.index.tombstones import Tombstone
 
 Run: TypeAlias = Union["RunRef", str]
 """A run as `launch` and `find_runs` return it, or its name: an arm, a run name, a run id, a launch id."""
@@ -125,7 +125,7 @@ class Removed:
     """A hidden run. `here_only`: why its host does not know of it, "" where it does."""
 
     ref: RunRef
-    tombstone: Tombstone
+    hidden: HiddenRun
     here_only: str = ""
 
 
@@ -138,7 +138,7 @@ def remove(runs: Runs, *, reason: str = "", force: bool = False) -> list[Removed
     ended.
     """
     from rlx.runs.index.labels import checked_note
-    from rlx.runs.pruning import tombstones_of
+    from rlx.runs.pruning import hidden_runs_of
     from rlx.runs.status.judged_snapshots import judged_snapshots
 
     text, index = checked_note(reason), open_index()
@@ -146,13 +146,13 @@ def remove(runs: Runs, *, reason: str = "", force: bool = False) -> list[Removed
     refs = list({ref.head_id: heads.get(ref.head_id, ref) for ref in runs_or_latest(index, runs)}.values())
     rows = judged_snapshots(index, refs)
     _check_ended(rows, force=force)
-    tombstones = tombstones_of(index, rows, text)
-    index.bury([*tombstones.values()], on_host=False)
+    hidden_runs = hidden_runs_of(index, rows, text)
+    index.bury([*hidden_runs.values()], on_host=False)
     own = [row for row in rows if is_own(index, row.ref, row.submitted_by)]
-    unknown = _tell_hosts(index, own, tombstones)
+    unknown = _tell_hosts(index, own, hidden_runs)
     others = {row.ref.run_id: _OTHERS for row in rows if row not in own}
     why = {**unknown, **others}
-    return [Removed(row.ref, tombstones[row.ref.run_id], why.get(row.ref.run_id, "")) for row in rows]
+    return [Removed(row.ref, hidden_runs[row.ref.run_id], why.get(row.ref.run_id, "")) for row in rows]
 
 
 def restore(runs: Runs) -> tuple[RunRef, ...]:
@@ -169,8 +169,8 @@ def restore(runs: Runs) -> tuple[RunRef, ...]:
     if not removed:
         raise NoSuchRun("no run was removed", "rlx rm RUN removes one")
     refs = meant_by(names_of(runs), [*removed.values()], removed)
-    tombstones = index.tombstones()
-    if gone := [ref.run_id for ref in refs if tombstones[ref.run_id].deleted]:
+    hidden_runs = index.hidden_runs()
+    if gone := [ref.run_id for ref in refs if hidden_runs[ref.run_id].deleted]:
         raise RlxError(f"{', '.join(gone)}: its files were deleted", "deleted files cannot be restored")
     hidden_there = [ref for ref in refs if ref.run_id in index.buried_on_hosts()]
     answer = unbury_on_hosts(hidden_there)
@@ -183,8 +183,8 @@ def restore(runs: Runs) -> tuple[RunRef, ...]:
 
 def removal_notes(index: Index, refs: Iterable[RunRef]) -> Iterator[str]:
     """Yield a sentence for each of these runs that was removed."""
-    tombstones = index.tombstones()
-    yield from (found.sentence for ref in refs if (found := tombstones.get(ref.head_id)))
+    hidden_runs = index.hidden_runs()
+    yield from (found.sentence for ref in refs if (found := hidden_runs.get(ref.head_id)))
 
 
 def is_own(index: Index, ref: RunRef, submitted_by: Mapping[str, str]) -> bool:
@@ -212,13 +212,13 @@ def _check_ended(rows: Sequence[Snapshot], *, force: bool) -> None:
         raise UsageError(f"nothing was removed: {words}", "--force removes runs whose host does not answer")
 
 
-def _tell_hosts(index: Index, rows: Sequence[Snapshot], tombstones: Mapping[str, Tombstone]) -> dict[str, str]:
-    """Keep the tombstones beside the runs, too, so that other machines see them. Returns why that failed, by run."""
+def _tell_hosts(index: Index, rows: Sequence[Snapshot], hidden_runs: Mapping[str, HiddenRun]) -> dict[str, str]:
+    """Keep the records of hidden runs on their hosts, too, for other machines. Return why that failed, by run."""
     from rlx.runs.pruning import bury_on_hosts
 
     refs = [row.ref for row in rows]
-    answer = bury_on_hosts(refs, tombstones)
-    index.bury([tombstones[run_id] for run_id in answer.done if run_id in tombstones], on_host=True)
+    answer = bury_on_hosts(refs, hidden_runs)
+    index.bury([hidden_runs[run_id] for run_id in answer.done if run_id in hidden_runs], on_host=True)
     return {ref.run_id: answer.refused.get(ref.run_id, "no answer") for ref in refs if ref.run_id not in answer.done}
 
 

@@ -46,7 +46,7 @@ def plan_script(
     HostError.
     """
     from rlx.api.hosts import HostQueries, named_target
-    from rlx.api.planning import Draft, Plans, find_backends
+    from rlx.api.planning import PlannedRun, Plans, find_backends
     from rlx.backends.shared.users_launches import UsersScript
     from rlx.planning.preflight import sealed_plan
 
@@ -61,7 +61,7 @@ def plan_script(
     names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
     wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
     plan = place.placed(script.engine.plan(wanted, place.site))
-    return Plans((Draft(sealed_plan(plan, accepts_lines=accepts_lines)),), looks.result())
+    return Plans((PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines)),), looks.result())
 
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:

@@ -109,7 +109,7 @@ class StatusWatch:
 
     def _shown(self, refs: Sequence[RunRef]) -> Sequence[RunRef]:
         """Leave out removed runs, and tell how many."""
-        removed = self._index.tombstones()
+        removed = self._index.hidden_runs()
         shown = [ref for ref in refs if ref.head_id not in removed]
         if hidden := sum(1 for ref in refs if not ref.node and ref.head_id in removed):
             self._tell_once(f"rlx: {hidden} run{'s were' if hidden > 1 else ' was'} removed; -a shows what was")

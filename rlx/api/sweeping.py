@@ -24,7 +24,7 @@ from rlx.model import Finding, LaunchPlan, Severity, from_jsonable, to_jsonable
 
 if TYPE_CHECKING:
     from rlx.api.hosts import Target
-    from rlx.api.planning import Draft, MissingRuns, Plans
+    from rlx.api.planning import MissingRuns, PlannedRun, Plans
     from rlx.model import Installation
     from rlx.planning.host_query import QueriedHost
     from rlx.recipe import RecipeFile, ResolvedRecipe
@@ -107,7 +107,7 @@ def _planned(
         text = "\n".join(f"{finding.id} {finding.message}" for finding in findings)
         raise RlxError(f"nothing can be launched now:\n{text}", "the same launch again, later", ExitCode.UNREACHABLE)
     by_name = {one.name: one for one in found}
-    drafts = chain.from_iterable(by_name[host].drafts(blocks[seed]) for seed, host in placed.items())
+    planned_runs = chain.from_iterable(by_name[host].planned_runs(blocks[seed]) for seed, host in placed.items())
     looks = (look for one in found if one.name in placed.values() for look in one.looks)
     distribution = Distribution(
         asked,
@@ -119,7 +119,7 @@ def _planned(
         {one.arm: one.watched.model_dump(mode="json") for one in resolved if one.watched},
         is_new=not begun,
     )
-    return Plans(tuple(drafts), tuple(looks), distribution=distribution)
+    return Plans(tuple(planned_runs), tuple(looks), distribution=distribution)
 
 
 def _digest(file: RecipeFile, targets: Sequence[Target], resolved: Sequence[ResolvedRecipe]) -> str:
@@ -237,12 +237,12 @@ class SweepHost:
         """Return the name of the host."""
         return self.target.host.name
 
-    def drafts(self, block: Sequence[ResolvedRecipe]) -> list[Draft]:
+    def planned_runs(self, block: Sequence[ResolvedRecipe]) -> list[PlannedRun]:
         """Plan these for this host."""
-        from rlx.api.planning import Draft, plan_on
+        from rlx.api.planning import PlannedRun, plan_on
 
         trees = {id(one): tree for one, tree in zip(self.resolved, self.trees, strict=True)}
-        return [Draft(plan_on(one, self.target, trees[id(one)]), trees[id(one)]) for one in block]
+        return [PlannedRun(plan_on(one, self.target, trees[id(one)]), trees[id(one)]) for one in block]
 
 
 def look_at_hosts(
@@ -269,10 +269,10 @@ def _look(
 
     try:
         found = _examined(target, resolved)
-        drafts = found.drafts(first)
-        if fatal := Plans(tuple(drafts), found.looks).fatal(strict):
+        planned_runs = found.planned_runs(first)
+        if fatal := Plans(tuple(planned_runs), found.looks).fatal(strict):
             return ExcludedHost(found.name, "; ".join(f"{finding.id} {finding.message}" for finding in fatal), fatal)
-        return replace(found, capacity=_capacity(found, [draft.plan for draft in drafts]))
+        return replace(found, capacity=_capacity(found, [planned.plan for planned in planned_runs]))
     except HostError as error:
         name = target.host.name
         return ExcludedHost(name, error.message.splitlines()[0].removeprefix(f"{name}: "))

@@ -105,17 +105,17 @@ def print_plans(
     )
 
     if as_json:
-        memory = [memory_answer(draft) for draft in plans.drafts]
+        memory = [memory_answer(planned) for planned in plans.planned_runs]
         check_written(plans.plans)
         answer = {"plans": plans.plans, "memory": memory, "findings": plans.findings, "power": plans.power}
         print_json(answer, verbatim=True)
         return
-    if not plans.drafts:
+    if not plans.planned_runs:
         return
     print_text("\n".join([headline(plans), *findings_lines(plans), ""]))
     power = [*power_section(plans.power)]
     if verbose or files or written or not all(plan.has_recipe for plan in plans.plans):
-        texts = [plan_text(draft, files, written=written) for draft in plans.drafts]
+        texts = [plan_text(planned, files, written=written) for planned in plans.planned_runs]
         print_text("\n\n".join([*texts, *power, *map(look_text, plans.looks)]), wraps=False)
         return
     out = console()

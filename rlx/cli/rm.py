@@ -43,9 +43,7 @@ def rm(
     with patience():
         removed = remove(names, reason=reason, force=force)
     if as_json:
-        print_json(
-            {"removed": [{**to_jsonable(each.tombstone), "here_only": each.here_only or None} for each in removed]}
-        )
+        print_json({"removed": [{**to_jsonable(each.hidden), "here_only": each.here_only or None} for each in removed]})
         return
     for each in removed:
-        print_text(each.tombstone.sentence + (f"; only on this machine: {each.here_only}" if each.here_only else ""))
+        print_text(each.hidden.sentence + (f"; only on this machine: {each.here_only}" if each.here_only else ""))

@@ -29,7 +29,7 @@ from rlx.evidence.checks.noise_by_step import (
     BUILTIN,
     STEPS_BY_ORDER_SINCE,
     is_by_order,
-    promise_of,
+    noise_expectation,
     sigma_at,
     training_steps,
     with_steps_by_order,
@@ -182,7 +182,7 @@ def _story_without_noise(given: CheckInput) -> list[str]:
 
 def _story_of_noise(given: CheckInput, noise_input: NoiseInput) -> list[str]:
     evidence, (noise, found, test) = given.evidence, noise_input
-    first, last, layers = found.effective[0], found.effective[-1], promise_of(noise).layers
+    first, last, layers = found.effective[0], found.effective[-1], noise_expectation(noise).layers
     # A fork names no layers, so the number that the model has is added.
     of_all = f" of {len(layers)}" if noise.provider == BUILTIN and layers else ""
     kinds = " and ".join("RMSNorm" if kind == "rmsnorm" else kind for kind in noise.layer_types)

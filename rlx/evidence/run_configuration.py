@@ -16,7 +16,7 @@ from rlx.evidence.grammars import grammars
 from rlx.evidence.log_grammar import Configured
 from rlx.evidence.run_evidence import Announcement, Evidence
 from rlx.local_files import open_regular
-from rlx.model import Expectations, Link, NoisePromise, NoiseSchedule
+from rlx.model import Expectations, Link, NoiseExpectation, NoiseSchedule
 from rlx.yaml_reader.hydra import REMOVED, bare_leaves
 
 MODEL_DTYPE = "model.dtype"
@@ -102,7 +102,7 @@ def with_settings_of(recipe: Mapping[str, Any], expectations: Expectations) -> E
         if (value := _at(recipe, path)) is not None:
             settings[name] = value
     settings["total_steps"] = len(noise.sigmas)
-    return replace(expectations, noise=replace(noise, promise=NoisePromise(settings=settings)))
+    return replace(expectations, noise=replace(noise, promise=NoiseExpectation(settings=settings)))
 
 
 def _at(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:

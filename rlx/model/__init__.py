@@ -9,8 +9,8 @@ from rlx.model.command import MASK, Cmd, Secret
 from rlx.model.expected_noise import (
     AdaptiveSigma,
     Link,
+    NoiseExpectation,
     NoiseProcess,
-    NoisePromise,
     NoiseSchedule,
     SigmaSteps,
     sigmas_by_step,
@@ -20,7 +20,7 @@ from rlx.model.finding import Finding, Severity, finding_text, fix_text, message
 from rlx.model.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import PLAN_SCHEMA_VERSION, START_VARIABLES, Cluster, LaunchPlan, PlannedFile
 from rlx.model.registration import RegisteredArm, Registration
-from rlx.model.run_expectations import BatchesAStep, Expectations, ExpectedCorrection, WeightPromise
+from rlx.model.run_expectations import BatchesAStep, Expectations, ExpectedCorrection, WeightExpectation
 from rlx.model.run_state import RunState
 from rlx.model.site import (
     DEFAULT_LEASES,
@@ -58,8 +58,8 @@ __all__ = [
     "InstallationQuestion",
     "LaunchPlan",
     "Link",
+    "NoiseExpectation",
     "NoiseProcess",
-    "NoisePromise",
     "NoiseSchedule",
     "Place",
     "PlannedFile",
@@ -70,7 +70,7 @@ __all__ = [
     "Severity",
     "SigmaSteps",
     "Site",
-    "WeightPromise",
+    "WeightExpectation",
     "finding_text",
     "fix_text",
     "from_jsonable",

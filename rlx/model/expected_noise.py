@@ -43,7 +43,7 @@ class NoiseSchedule:
     layer_types: tuple[str, ...]
     provider: str
     in_validation: bool
-    promise: NoisePromise | None = None
+    promise: NoiseExpectation | None = None
     min_trained_share: float = 0.8
     adaptive: AdaptiveSigma | None = None
     perturbations: int = 1
@@ -151,7 +151,7 @@ class NoiseProcess:
 
 
 @dataclass(frozen=True, slots=True)
-class NoisePromise:
+class NoiseExpectation:
     """The evidence that a plan expects of its noise beyond sigma by step, or of its absence in an arm that is watched.
 
     An arm that is watched has the settings of another arm's noise, with sigma 0 throughout: the same processes read
@@ -176,7 +176,7 @@ class NoisePromise:
     confirmed: bool = True
     probed: bool = False
 
-    def promises(self, link: Link) -> bool:
+    def expects(self, link: Link) -> bool:
         return link in self.links
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlx.model.expected_noise import NoisePromise, NoiseSchedule
+from rlx.model.expected_noise import NoiseExpectation, NoiseSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +31,13 @@ class Expectations:
     reports_probability_gap: bool
     witness: str = ""
     correction: ExpectedCorrection | None = None
-    watch: NoisePromise | None = None
+    watch: NoiseExpectation | None = None
     is_read: bool = False
     batches: BatchesAStep | None = None
-    weights: WeightPromise | None = None
+    weights: WeightExpectation | None = None
 
     @property
-    def reports_witness(self) -> bool:
+    def reports_signal(self) -> bool:
         """Return whether the log shows the noise a second time, by the gap or by what stands in for it."""
         return self.reports_probability_gap or bool(self.witness)
 
@@ -82,7 +82,7 @@ class ExpectedCorrection:
 
 
 @dataclass(frozen=True, slots=True)
-class WeightPromise:
+class WeightExpectation:
     """The records of its weights that a plan expects of a run (rlx/payload/rlx_weights.py).
 
     `trainers` and `engines`: how many processes record; 0: not known.

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rlx.errors import UsageError
-from rlx.model import LaunchPlan, Link, NoisePromise
+from rlx.model import LaunchPlan, Link, NoiseExpectation
 from rlx.planning.models.architectures import Architecture
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MIXTURE_TARGET = "post_attention_layernorm"
 
 
-def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Installation | None) -> LaunchPlan:
+def with_expected_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Installation | None) -> LaunchPlan:
     """Add to the plan the layers that must take noise, or that a control arm watches, with the number of their weights.
 
     The plan stays as it is where no layers can be named: for an unknown model, for one with a vision tower, whose
@@ -33,7 +33,7 @@ def with_promised_layers(plan: LaunchPlan, resolved: ResolvedRecipe, found: Inst
     expected, aqn = plan.expectations, resolved.recipe.aqn or resolved.watched
     promise = expected.noise.promise if expected.noise else expected.watch
     of_fork = aqn is not None and aqn.provider == "builtin" and expected.noise is not None
-    if aqn is None or promise is None or not (promise.promises(Link.REACHED) or of_fork):
+    if aqn is None or promise is None or not (promise.expects(Link.REACHED) or of_fork):
         return plan
     if aqn.layer_types != ("rmsnorm",) or (shape := _shape(resolved, found)) is None or shape.vision:
         return plan
@@ -57,8 +57,8 @@ def _shape(resolved: ResolvedRecipe, found: Installation | None) -> Architecture
 
 
 def _with_layers(
-    promise: NoisePromise, layers: Mapping[str, int], factors: Mapping[str, float], *, confirmed: bool
-) -> NoisePromise:
+    promise: NoiseExpectation, layers: Mapping[str, int], factors: Mapping[str, float], *, confirmed: bool
+) -> NoiseExpectation:
     elements = sum(layers.values())
     square = sum(size * factor_of(factors, name) ** 2 for name, size in layers.items())
     factor = (square / elements) ** 0.5 if elements else None

@@ -42,10 +42,10 @@ def sealed_plan(
     """
     if resolved is None:
         return seal(replace(plan, findings=(*plan.findings, *script_findings(plan, accepted=accepts_lines))))
-    from rlx.planning.noise_layers import with_promised_layers
+    from rlx.planning.noise_layers import with_expected_layers
     from rlx.planning.rules import check
 
-    plan = with_promised_layers(plan, resolved, found)
+    plan = with_expected_layers(plan, resolved, found)
     return seal(replace(plan, findings=(*plan.findings, *check(resolved, found), *_not_started(found))))
 
 

@@ -194,7 +194,7 @@ def manifest_text(run_dir: Path) -> str:
 
 
 def fetch_manifests(place: Place, root: str, known: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Read the manifests and tombstones below a root: of files with a known digest only that, else the text.
+    """Read the manifests and hidden runs below a root: of files with a known digest only that, else the text.
 
     `known`: sha256 of texts that this place has shown before.
     """

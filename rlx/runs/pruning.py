@@ -15,7 +15,7 @@ from rlx.model import Place
 from rlx.runs import supervisor
 from rlx.runs.copies.mirror import kept
 from rlx.runs.importing.log_source import is_adopted
-from rlx.runs.index.tombstones import Tombstone, tombstone_text
+from rlx.runs.index.hidden_runs import HiddenRun, hidden_run_text
 from rlx.runs.manifest import manifest_digest, manifest_text, parse_manifest, submitter
 from rlx.runs.queries import query_places
 from rlx.runs.run import RunRef
@@ -28,25 +28,25 @@ _BURY_S, _MEASURE_S, _DELETE_S = 30.0, 600.0, 6 * 3600.0
 """Deleting a terabyte of small files takes a while; what is not done in time is deleted by the next call."""
 
 
-def tombstones_of(
+def hidden_runs_of(
     index: Index, rows: Sequence[Snapshot], reason: str, *, deleted: bool = False
-) -> Mapping[str, Tombstone]:
-    """Return the tombstones of these runs by id, as they are now; an earlier one keeps what the run was."""
-    by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.tombstones()
+) -> Mapping[str, HiddenRun]:
+    """Return the records of hidden these runs by id, as they are now; an earlier one keeps what the run was."""
+    by, now, before = "{user}@{machine}".format(**submitter()), time.time(), index.hidden_runs()
     copies = kept(index, [row.ref for row in rows])
-    tombstones = {}
+    hidden_runs = {}
     for run_id, row in ((row.ref.run_id, row) for row in rows):
         if old := before.get(run_id):
             gone = deleted or old.deleted
-            tombstones[run_id] = replace(old, removed=now, by=by, reason=reason or old.reason, deleted=gone)
+            hidden_runs[run_id] = replace(old, removed=now, by=by, reason=reason or old.reason, deleted=gone)
         else:
-            tombstones[run_id] = _tombstone(row, manifest_text(copies[run_id].run_dir), (now, by, reason, deleted))
-    return tombstones
+            hidden_runs[run_id] = _hidden_run(row, manifest_text(copies[run_id].run_dir), (now, by, reason, deleted))
+    return hidden_runs
 
 
-def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> Tombstone:
+def _hidden_run(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> HiddenRun:
     ref, manifest = row.ref, parse_manifest(text)
-    return Tombstone(
+    return HiddenRun(
         ref.run_id,
         ref.launch_id,
         ref.name,
@@ -64,13 +64,13 @@ def _tombstone(row: Snapshot, text: str, end: tuple[float, str, str, bool]) -> T
     )
 
 
-def of_nodes(tombstones: Mapping[str, Tombstone], workers: Sequence[RunRef]) -> Mapping[str, Tombstone]:
-    """Add tombstones for the parts of these runs on other nodes."""
+def of_nodes(hidden_runs: Mapping[str, HiddenRun], workers: Sequence[RunRef]) -> Mapping[str, HiddenRun]:
+    """Add hidden runs for the parts of these runs on other nodes."""
     of_workers = {
-        ref.run_id: replace(tombstones[ref.head_id], run_id=ref.run_id, node=ref.node, host=ref.host, manifest="")
+        ref.run_id: replace(hidden_runs[ref.head_id], run_id=ref.run_id, node=ref.node, host=ref.host, manifest="")
         for ref in workers
     }
-    return {**tombstones, **of_workers}
+    return {**hidden_runs, **of_workers}
 
 
 @dataclass(slots=True)
@@ -113,13 +113,13 @@ class PruneAnswer:
         return "" if run_id in self.freed else self.refused.get(run_id, "nothing was heard of it: type the same again")
 
 
-def bury_on_hosts(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
-    """Write the tombstones beside the runs on their hosts."""
-    return _call("bury", refs, {ref.run_id: (tombstone_text(tombstones[ref.run_id]),) for ref in refs}, _BURY_S)
+def bury_on_hosts(refs: Sequence[RunRef], hidden_runs: Mapping[str, HiddenRun]) -> PruneAnswer:
+    """Write the records of hidden runs beside the runs on their hosts."""
+    return _call("bury", refs, {ref.run_id: (hidden_run_text(hidden_runs[ref.run_id]),) for ref in refs}, _BURY_S)
 
 
 def unbury_on_hosts(refs: Sequence[RunRef]) -> PruneAnswer:
-    """Remove the tombstones beside the runs."""
+    """Remove the records of hidden runs beside the runs."""
     return _call("unbury", refs, {ref.run_id: () for ref in refs}, _BURY_S)
 
 
@@ -128,10 +128,10 @@ def measure(refs: Sequence[RunRef]) -> PruneAnswer:
     return _call("measure", refs, {ref.run_id: () for ref in refs}, _MEASURE_S)
 
 
-def delete_runs(refs: Sequence[RunRef], tombstones: Mapping[str, Tombstone]) -> PruneAnswer:
-    """Delete the run directories that have a tombstone; each host checks again whether they may be deleted."""
-    chosen = [ref for ref in refs if ref.run_id in tombstones]
-    words = {ref.run_id: (_kind(ref), tombstone_text(tombstones[ref.run_id])) for ref in chosen}
+def delete_runs(refs: Sequence[RunRef], hidden_runs: Mapping[str, HiddenRun]) -> PruneAnswer:
+    """Delete the run directories that have such a record; each host checks again whether they may be deleted."""
+    chosen = [ref for ref in refs if ref.run_id in hidden_runs]
+    words = {ref.run_id: (_kind(ref), hidden_run_text(hidden_runs[ref.run_id])) for ref in chosen}
     return _call("runs", refs, words, _DELETE_S)
 
 

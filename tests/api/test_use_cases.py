@@ -11,7 +11,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import rlx
-from rlx.api.planning import Draft, Plans
+from rlx.api.planning import PlannedRun, Plans
 from rlx.compare.excluded_runs import ExcludedBy
 from rlx.errors import ExitCode
 from rlx.findings import finding_row
@@ -122,7 +122,7 @@ def test_a_recipe_that_breaks_a_rule_is_not_rehearsed() -> None:
 
 
 def test_a_launch_to_its_end() -> None:
-    plans = Plans(tuple(Draft(toy_plan("echo hello\n", arm=arm)) for arm in ("baseline", "aqn")))
+    plans = Plans(tuple(PlannedRun(toy_plan("echo hello\n", arm=arm)) for arm in ("baseline", "aqn")))
     runs = rlx.launch(plans)
     assert [run.arm for run in runs] == ["baseline", "aqn"] and len(runs) == 2
     told: list[str] = []

@@ -11,7 +11,7 @@ import pytest
 from rlx.backends.verl.backend import plan
 from rlx.backends.verl.expectations import fork_sigma
 from rlx.errors import UsageError
-from rlx.model import BatchesAStep, Expectations, NoiseProcess, NoisePromise, Site
+from rlx.model import BatchesAStep, Expectations, NoiseExpectation, NoiseProcess, Site
 from rlx.recipe.schema import Aqn
 from tests.backends.conftest import AQN, CPU, MakeRecipe
 
@@ -165,7 +165,7 @@ def test_noise_in_validation_is_a_declared_condition(recipe: MakeRecipe) -> None
     assert noise.provider == "builtin"
 
 
-def promise(recipe: MakeRecipe, *changes: dict[str, Any]) -> NoisePromise:
+def promise(recipe: MakeRecipe, *changes: dict[str, Any]) -> NoiseExpectation:
     noise = expected(recipe, *changes).noise
     assert noise is not None and noise.promise is not None
     return noise.promise

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlx.backends.verl.backend import plan
-from rlx.model import LaunchPlan, Link, NoiseProcess, NoisePromise, Site
+from rlx.model import LaunchPlan, Link, NoiseExpectation, NoiseProcess, Site
 from tests.backends.conftest import AQN, CPU, resolved
 
 NOISY = {"arms": {"baseline": {}, "aqn": {"aqn": AQN}}, "control": "baseline"}
@@ -25,7 +25,7 @@ def payload(launch: LaunchPlan) -> set[str]:
     return {file.path.removeprefix("payload/") for file in launch.files if file.path.startswith("payload/")}
 
 
-def watch_of(launch: LaunchPlan) -> NoisePromise:
+def watch_of(launch: LaunchPlan) -> NoiseExpectation:
     assert launch.expectations.watch is not None and launch.expectations.noise is None
     return launch.expectations.watch
 

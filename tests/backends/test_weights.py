@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlx.backends.verl.backend import plan
-from rlx.model import LaunchPlan, Site, WeightPromise
+from rlx.model import LaunchPlan, Site, WeightExpectation
 from tests.backends.conftest import AQN, CPU, resolved
 
 OFF = {"env": {"RLX_WEIGHT_RECORDS": "off"}}
@@ -27,7 +27,7 @@ def payload(launch: LaunchPlan) -> list[str]:
 def test_every_run_of_stock_verl_records_its_weights(changes: tuple[Any, ...], tmp_path: Path) -> None:
     launch = planned(tmp_path, *changes)
     devices = launch.devices
-    assert launch.expectations.weights == WeightPromise(devices, devices)
+    assert launch.expectations.weights == WeightExpectation(devices, devices)
     assert set(payload(launch)) >= CARRIED
     assert "rlx_aqn.py" not in payload(launch), "no noise, and nothing of it"
     assert launch.env["VERL_USE_EXTERNAL_MODULES"].split(",")[-1] == "rlx_verl_weights"

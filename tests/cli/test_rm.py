@@ -43,7 +43,7 @@ def shown(*arguments: str) -> Sequence[str]:
 def worded(text: str) -> str:
     """The text without what differs between removals: ids, times and who removed."""
     named = {ref.run_id: "run" for ref in Index(home()).runs()}
-    for each in Index(home()).tombstones().values():
+    for each in Index(home()).hidden_runs().values():
         named |= {each.run_id: "run", each.by: "person", utc_text(each.removed): "time"}
     return settled(text, named)
 
@@ -113,8 +113,8 @@ def test_it_outlives_the_index() -> None:
     rlx("rm", mistake.run_id, "old")
     Path(home(), "index.db").write_text("no database", encoding="utf-8")
     rlx("hosts", "reindex")
-    tombstones = Index(home()).tombstones()
-    assert {mistake.run_id, imported["run_id"]} == set(tombstones)
+    hidden_runs = Index(home()).hidden_runs()
+    assert {mistake.run_id, imported["run_id"]} == set(hidden_runs)
 
 
 def test_nothing_is_hidden_by_what_is_no_tombstone() -> None:

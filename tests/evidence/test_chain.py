@@ -28,7 +28,7 @@ from rlx.evidence import (
 )
 from rlx.evidence.reading.process_records import read_records
 from rlx.evidence.run_evidence import NoiseSettings
-from rlx.model import Expectations, Link, NoiseProcess, NoisePromise, NoiseSchedule, RunState, sigmas_by_step
+from rlx.model import Expectations, Link, NoiseExpectation, NoiseProcess, NoiseSchedule, RunState, sigmas_by_step
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
 
@@ -171,7 +171,7 @@ def test_a_second_attempt_draws_the_noise_of_the_first(seed: str, status: str, t
 
 def lines_of_a_fork(*links: Link, gap: bool) -> tuple[Evidence, Expectations]:
     """20 steps of a fork that prints what it draws."""
-    noise = NoiseSchedule(SIGMAS, 5, ("rmsnorm",), "builtin", True, NoisePromise(links))
+    noise = NoiseSchedule(SIGMAS, 5, ("rmsnorm",), "builtin", True, NoiseExpectation(links))
     metrics: dict[int, dict[str, float]] = {0: {"val-core/a/acc/mean@1": 0.1}}
     for step, sigma in enumerate(SIGMAS, start=1):
         metrics[step] = {"actor/lr": 1e-6}
@@ -262,7 +262,7 @@ def test_any_record_gets_a_verdict(events: list[NoiseEvent], told: list[NoiseSet
     assert expected.noise is not None
     layers = ("model.layers.0.input_layernorm", "model.norm") if named else ()
     factors = {"multipliers": {"norm": 2.0}, "seed": 1}
-    promise = NoisePromise(tuple(Link), factors, "a", (NoiseProcess(), NoiseProcess(1)), layers, 128, 2.0)
+    promise = NoiseExpectation(tuple(Link), factors, "a", (NoiseProcess(), NoiseProcess(1)), layers, 128, 2.0)
     noise = replace(expected.noise, provider="payload", promise=promise if new else None)
     evidence = replace(evidence, noise=tuple(events), noise_settings=tuple(told))
     verdict = judge(evidence, replace(expected, noise=noise), RunState.FINISHED, arm="aqn")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rlx.evidence import Verdict, judge, read_evidence
-from rlx.model import Expectations, NoisePromise, RunState
+from rlx.model import Expectations, NoiseExpectation, RunState
 from rlx.model.verdict_rules import RULES
 from tests.conftest import CASES
 from tests.recorded import recorded_expectations
@@ -70,7 +70,7 @@ def verdict(tmp_path: Path, *edits: Edit, layers: int = 0, rules: int = RULES) -
 
 def counting(expectations: Expectations, layers: int) -> Expectations:
     assert expectations.noise is not None
-    promise = replace(expectations.noise.promise or NoisePromise(), layers=tuple(map(str, range(layers))))
+    promise = replace(expectations.noise.promise or NoiseExpectation(), layers=tuple(map(str, range(layers))))
     return replace(expectations, noise=replace(expectations.noise, promise=promise))
 
 

@@ -20,7 +20,7 @@ from rlx.evidence.checks.check_input import Basis, CheckInput
 from rlx.evidence.reading.validation_outputs import ValidationParser
 from rlx.evidence.traces import Setup
 from rlx.evidence.verdict import CheckFinding, VerdictStatus
-from rlx.model import Expectations, RunState, Severity, WeightPromise
+from rlx.model import Expectations, RunState, Severity, WeightExpectation
 from rlx.payload.replayed_graders import BOXED, EXACT, GSM8K, REPLAYS, grader_of_file
 from tests.conftest import CASES
 from tests.evidence.test_recorded_weights import engine, trainer
@@ -245,7 +245,7 @@ def test_answers_follow_from_weights_that_never_arrive(
         rows[step] = [dict(row, step=step, uid=str(uuid.uuid4())) for row in reversed(rows[0])]
     charges(tmp_path, rows)
     evidence = replace(read_evidence([tmp_path]), backend="verl", weights=(trainer(range(21)), engine(versions)))
-    promised = replace(EXPECTED, weights=WeightPromise(1, 1))
+    promised = replace(EXPECTED, weights=WeightExpectation(1, 1))
     verdict = judge(evidence, promised, RunState.FINISHED, arm="main", setup=FILE)
     assert {"RLX783", "RLX792"} & {finding.id for finding in verdict.findings} == expected
 

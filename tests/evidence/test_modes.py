@@ -17,7 +17,7 @@ from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.modes import Mode, setting
 from rlx.evidence.run_evidence import AttemptTime, Restart, WeightRecord
 from rlx.evidence.traces import Setup, TraceStatus
-from rlx.model import Expectations, RunState, WeightPromise
+from rlx.model import Expectations, RunState, WeightExpectation
 from tests.evidence.composed_modes import NAMES, ModeCase, read_case
 from tests.evidence.test_recorded_weights import adapters, engine, trainer
 
@@ -139,7 +139,7 @@ CONTRADICTIONS: dict[str, tuple[Callable[[Run], Run], str]] = {
 
 def verdict_of(case: ModeCase, run: Run) -> Verdict:
     logged = {step: {name: float(value(step)) for name, value in run.metrics.items()} for step in STEPS}
-    expectations = Expectations(20, (), False, None, 1, "auto", None, False, weights=WeightPromise(1, 1))
+    expectations = Expectations(20, (), False, None, 1, "auto", None, False, weights=WeightExpectation(1, 1))
     return judge(
         replace(run.evidence, metrics=logged),
         expectations,

@@ -15,7 +15,7 @@ from rlx.evidence import Evidence, Verdict, judge
 from rlx.evidence.reading.process_records import read_weights
 from rlx.evidence.run_evidence import SERVED, TRAINED, WeightRecord, WeightSync
 from rlx.evidence.traces import Setup, TraceStatus
-from rlx.model import Expectations, NoiseProcess, RunState, WeightPromise
+from rlx.model import Expectations, NoiseProcess, RunState, WeightExpectation
 
 STEPS = 10
 GAP = "training/rollout_probs_diff_mean"
@@ -107,7 +107,7 @@ class Case:
     records: tuple[WeightRecord, ...]
     expected: set[str]
     status: str = "valid"
-    promise: WeightPromise | None = field(default_factory=lambda: WeightPromise(1, 1))
+    promise: WeightExpectation | None = field(default_factory=lambda: WeightExpectation(1, 1))
     configuration: dict[str, Any] = field(default_factory=lambda: {"trainer": {"nnodes": 1}})
     gap: Callable[[int], float] = lambda step: 0.001
     state: RunState = RunState.FINISHED
@@ -116,12 +116,12 @@ class Case:
 
 _ASYNC = {"trainer": {"v1": {"trainer_mode": "separate_async"}}}
 _LORA = {"actor_rollout_ref": {"model": {"lora_rank": 8}}}
-TWO = WeightPromise(2, 2)
+TWO = WeightExpectation(2, 2)
 CAUGHT = [
     Case("never-moved", (trainer([0] * 11), engine([0] * 11)), {"RLX790"}, "invalid"),
     Case("dead-from-step-5", (trainer(_STALE), engine(_STALE)), {"RLX790"}, "invalid"),
     Case("dead-on-both-workers", (trainer([0] * 11), trainer([0] * 11, 1), engine([0] * 11)), {"RLX790"}, "invalid",
-         WeightPromise(2, 1)),
+         WeightExpectation(2, 1)),
     Case("adapters-that-never-moved", (adapters([0] * 11), engine([0] * 11)), {"RLX790"},
          "invalid", configuration=_LORA),
     Case("engine-keeps-the-base", (trainer(), engine([0] * 11)), {"RLX792"}, "invalid"),
@@ -142,7 +142,7 @@ CAUGHT = [
     Case("not-merged-where-nothing-is-joined", (growing(2e-3), merged([0] * 11, names=(_ADAPTED, *NAMES[1:]))),
          {"RLX792"}, "invalid", configuration=_LORA),
     Case("not-merged-into-either-part", (growing(2e-3), of_rank_1(growing(3e-3)), merged([0] * 11)), {"RLX792"},
-         "invalid", WeightPromise(2, 1), configuration=_LORA),
+         "invalid", WeightExpectation(2, 1), configuration=_LORA),
     Case("one-replica-in-two", (trainer(), trainer(worker=1), engine(), engine(_STALE, 1)), {"RLX792", "RLX797"},
          "invalid", TWO, dissent=True),
     Case("other-weights-in-one-replica", (trainer(), trainer(worker=1), engine(), engine([*range(10), 99], 1)),
@@ -152,7 +152,7 @@ CAUGHT = [
     Case("a-trainer-that-never-sends", (trainer([0]), engine([0])), {"RLX795"}, "invalid"),
     Case("silent", (), {"RLX796"}, "unverified"),
     Case("engine-silent", (trainer(),), {"RLX796"}, "unverified"),
-    Case("one-worker-silent", (trainer(), engine()), {"RLX796"}, "unverified", WeightPromise(2, 1)),
+    Case("one-worker-silent", (trainer(), engine()), {"RLX796"}, "unverified", WeightExpectation(2, 1)),
     Case("lines-lost", (trainer(lost=1), engine()), {"RLX796"}, "unverified"),
 ]  # fmt: skip
 LEFT_ALONE = [
@@ -161,7 +161,7 @@ LEFT_ALONE = [
     Case("sound-in-bfloat16", (trainer(), engine(**_BFLOAT16)), set()),
     Case("not-promised", (), set(), promise=None),
     Case("one-worker-of-two-moves", (trainer([0] * 11), trainer(worker=1), engine()), set(),
-         promise=WeightPromise(2, 1)),
+         promise=WeightExpectation(2, 1)),
     Case("no-gradient-and-no-update", (moving(trainer(_STALE), 0), engine(_STALE)), set()),
     Case("four-updates", (trainer([0] * 5 + list(range(1, 7))), engine([0] * 5 + list(range(1, 7)))), set()),
     Case("norm-too-small-for-bfloat16", (trainer(), only_norm(engine([0] * 11))), {"RLX793"}),
@@ -175,7 +175,7 @@ LEFT_ALONE = [
          configuration=_LORA),
     Case("adapters-too-small-for-bfloat16", (growing(1e-4), merged([0] * 11)), {"RLX793"}, configuration=_LORA),
     Case("one-part-too-small", (growing(2e-3), of_rank_1(growing(1e-4)), merged([0] * 11)), {"RLX793"},
-         promise=WeightPromise(2, 1), configuration=_LORA),
+         promise=WeightExpectation(2, 1), configuration=_LORA),
     Case("large-adapters-that-arrive", (growing(2e-3), merged(range(11))), set(), configuration=_LORA),
     Case("large-adapters-kept-apart", (growing(2e-3), merged([0] * 11, names=(_APART, *NAMES[1:]))), set(),
          configuration=_LORA),
@@ -187,7 +187,7 @@ LEFT_ALONE = [
          configuration={"actor_rollout_ref": {"rollout": {"quantization": "fp8"}}},
          gap=lambda step: 0.002 * (step - 4) ** 2),
     Case("not-able", (WeightRecord("", "weights-a-1.jsonl", failed="no such place"),), {"RLX798"}),
-    Case("warms-up-its-critic", (trainer(range(8)), engine(range(8))), set(), promise=WeightPromise(1, 1, False)),
+    Case("warms-up-its-critic", (trainer(range(8)), engine(range(8))), set(), promise=WeightExpectation(1, 1, False)),
     Case("asynchronous", (trainer(), engine([0] * 11)), set(), configuration=_ASYNC),
     Case("still-running", (), set(), state=RunState.RUNNING),
 ]  # fmt: skip

@@ -92,7 +92,7 @@ def test_a_checked_plan_promises_them(tmp_path: Path, aqn: dict[str, Any], layer
     noise = sealed_plan(plan(recipe, Site()), recipe).expectations.noise
     assert noise is not None and noise.promise is not None
     promise = noise.promise
-    assert promise.promises(Link.REACHED)
+    assert promise.expects(Link.REACHED)
     assert (len(promise.layers), promise.elements) == (layers, layers * 1536 or None)
     assert promise.factor == pytest.approx(factor)
     assert promise.confirmed
@@ -108,5 +108,5 @@ def test_the_layers_of_a_fork_are_counted(tmp_path: Path, choice: dict[str, Any]
     recipe = resolved(tmp_path, CPU, changes)
     noise = sealed_plan(plan(recipe, Site()), recipe).expectations.noise
     assert noise is not None and noise.promise is not None
-    assert not noise.promise.promises(Link.REACHED)
+    assert not noise.promise.expects(Link.REACHED)
     assert len(noise.promise.layers) == layers

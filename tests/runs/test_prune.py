@@ -18,7 +18,7 @@ from rlx.api.pruning import delete_found, find_prunable
 from rlx.errors import NoSuchRun, UsageError
 from rlx.model import LOCAL, RunState
 from rlx.runs import Index, RunRef
-from rlx.runs.index.tombstones import Tombstone
+from rlx.runs.index.hidden_runs import HiddenRun
 from rlx.runs.pruning import delete_runs
 from tests.cli.support import rlx
 from tests.conftest import CASES
@@ -122,7 +122,7 @@ def test_the_host_looks_once_more(monkeypatch: pytest.MonkeyPatch, wording: Snap
     assert why[foreign.run_id] == why[other.run_id] and (away / "manifest.json").is_file()
     assert {ref.arm: why[ref.run_id] for ref in runs} == wording
     assert all(ref.run_dir.exists() for ref in runs)
-    assert not Index(home()).tombstones()
+    assert not Index(home()).hidden_runs()
 
 
 def test_foreign_folders_are_never_touched() -> None:
@@ -181,7 +181,7 @@ def test_what_a_cut_left_goes_with_the_next_call() -> None:
     assert [item.run_id for item in again.items] == [half.run_id] and sum(again.trash.values()) > 4000
     done = delete_found(again)
     assert [item.run_id for item in done.deleted] == [half.run_id] and not trash.exists()
-    assert Index(home()).tombstones()[half.run_id].deleted
+    assert Index(home()).hidden_runs()[half.run_id].deleted
 
 
 def test_a_folder_that_cannot_be_written_stays_whole(
@@ -197,7 +197,7 @@ def test_a_folder_that_cannot_be_written_stays_whole(
     front_door.remove(ref, reason="mistake")
     (ref.run_dir.parent / ".trash").write_text("", encoding="utf-8")
     done = front_door.prune(what=["runs"], keep=0)
-    assert done.failures and not Index(home()).tombstones()[ref.run_id].deleted
+    assert done.failures and not Index(home()).hidden_runs()[ref.run_id].deleted
     kept = json.loads((ref.run_dir.parent / ".removed" / f"{ref.run_id}.json").read_text(encoding="utf-8"))
     assert (kept["deleted"], kept["reason"]) == (False, "mistake"), "what was said before"
 
@@ -262,7 +262,7 @@ def test_a_cable_cut_in_the_middle(far: Far, wording: SnapshotAssertion) -> None
     found = find_prunable(ref, what=["runs"])
     assert found.trash and [item.run_id for item in found.items] == [ref.run_id]
     assert [item.run_id for item in delete_found(found).deleted] == [ref.run_id]
-    assert not (far.runs / ".trash").exists() and Index(home()).tombstones()[ref.run_id].deleted
+    assert not (far.runs / ".trash").exists() and Index(home()).hidden_runs()[ref.run_id].deleted
 
 
 def test_what_root_of_a_container_owns_stays_whole(monkeypatch: pytest.MonkeyPatch, wording: SnapshotAssertion) -> None:
@@ -273,12 +273,12 @@ def test_what_root_of_a_container_owns_stays_whole(monkeypatch: pytest.MonkeyPat
         (ref.run_dir / "manifest.json").write_text(f'{{"run_id": "{ref.run_id}"}}', encoding="utf-8")
         for path in (folder / "root", *(folder / "root").rglob("*")):
             os.chown(path, *((0, 0) if path == inside else (65534, 65534)))
-        tombstone = Tombstone(ref.run_id, "l", "toy", "main", 1, "local", 0, 0, 1.8e9, "", "lost", "?", "", 1.8e9, "me")
-        refused = delete_runs([ref], {ref.run_id: tombstone}).refused
+        hidden = HiddenRun(ref.run_id, "l", "toy", "main", 1, "local", 0, 0, 1.8e9, "", "lost", "?", "", 1.8e9, "me")
+        refused = delete_runs([ref], {ref.run_id: hidden}).refused
         assert settled(refused[ref.run_id], {str(folder): "folder"}) == wording
         assert inside.is_dir()
         os.chown(inside, 65534, 65534)
-        assert delete_runs([ref], {ref.run_id: tombstone}).freed and not ref.run_dir.exists()
+        assert delete_runs([ref], {ref.run_id: hidden}).freed and not ref.run_dir.exists()
 
 
 def test_a_read_only_disk(rig: Rig, tmp_path: Path, wording: SnapshotAssertion) -> None:
@@ -350,9 +350,9 @@ def test_two_laptops_and_a_mirror(
     # What one laptop takes back, the other sees.
     front_door.restore(mistake.run_id)
     monkeypatch.setenv("RLX_HOME", str(first))
-    assert mistake.run_id in Index(first).tombstones()
+    assert mistake.run_id in Index(first).hidden_runs()
     front_door.status(host=far.site.place.host)
-    assert {run_id: each.deleted for run_id, each in Index(first).tombstones().items()} == {old.run_id: True}
+    assert {run_id: each.deleted for run_id, each in Index(first).hidden_runs().items()} == {old.run_id: True}
 
     # A host that is down costs its own runs, and nothing of them goes.
     far.go_down()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.test_architecture import LINK, anchors
 from tests.website.pages import FOR_USERS, README, text
+from tests.words import PHRASES
 from website.pages import DOCS
 
 MOST_WORDS = 25_000
@@ -16,12 +17,6 @@ MOST_WORDS = 25_000
 CAPTURES = "terminal.md"
 MADE = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 CODE = re.compile(r"(?ms)^```.*?^```$|^ {4}.*?$")
-# Words that docs/glossary.md replaces, and phrases that readers with English as a second language have to puzzle over.
-AVOIDED = re.compile(
-    r"\b(nobody|somebody|whoever|held against|accuse[ds]?|witness(es)?|dissents?|honest(y)?|lies|in vain|for want of|"
-    r"no more than|of the like|and the like|what is of|close the lid|sighting|struck)\b",
-    re.IGNORECASE,
-)
 # What users ask, the page with the answer, its heading, and a word of the answer that stands under it.
 QUESTIONS = {
     "How do I start a run from my own script?": ("scripts", "launch-a-script", "rlx launch --script"),
@@ -66,7 +61,7 @@ def test_the_pages_for_users_stay_within_their_budget() -> None:
 @pytest.mark.parametrize("page", FOR_USERS, ids=lambda page: page.stem)
 def test_a_page_avoids_the_words_that_the_glossary_replaces(page: Path) -> None:
     if page.name not in ("glossary.md", CAPTURES):
-        assert not [found[0] for found in AVOIDED.finditer(re.sub(r"`[^`\n]*`", "", prose(page)))]
+        assert not [found[0] for found in PHRASES.finditer(re.sub(r"`[^`\n]*`", "", prose(page)))]
 
 
 @pytest.fixture(scope="module")

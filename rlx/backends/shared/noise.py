@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from rlx.errors import UsageError
-from rlx.model import AdaptiveSigma, Link, NoiseProcess, NoisePromise, NoiseSchedule, sigmas_by_step, to_jsonable
+from rlx.model import AdaptiveSigma, Link, NoiseExpectation, NoiseProcess, NoiseSchedule, sigmas_by_step, to_jsonable
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Aqn
@@ -58,11 +58,13 @@ def payload_schedule(
     sigmas = sigmas_by_step(
         aqn.sigma_start, aqn.sigma_end, aqn.stages, total_steps, aqn.schedule, stage_span(aqn, epoch_steps)
     )
-    promise = _promise(payload_settings(recipe, aqn, total_steps, epoch_steps), links, processes, probed=probed)
+    promise = _noise_expectation(
+        payload_settings(recipe, aqn, total_steps, epoch_steps), links, processes, probed=probed
+    )
     return scheduled(recipe, aqn, sigmas, replace(promise, factor=None if aqn.multipliers else 1.0))
 
 
-def watch_promise(
+def watch_expectation(
     recipe: NoiseSource,
     watched: Aqn,
     total_steps: int,
@@ -70,13 +72,15 @@ def watch_promise(
     processes: tuple[NoiseProcess, ...],
     *,
     probed: bool = False,
-) -> NoisePromise:
+) -> NoiseExpectation:
     """Promise what an arm without noise shows of that, on the layers of the noise `watched` of another arm."""
-    return _promise(watch_settings(recipe, watched, total_steps), links, processes, probed=probed)
+    return _noise_expectation(watch_settings(recipe, watched, total_steps), links, processes, probed=probed)
 
 
-def _promise(content: str, links: Iterable[Link], processes: tuple[NoiseProcess, ...], *, probed: bool) -> NoisePromise:
-    return NoisePromise(
+def _noise_expectation(
+    content: str, links: Iterable[Link], processes: tuple[NoiseProcess, ...], *, probed: bool
+) -> NoiseExpectation:
+    return NoiseExpectation(
         links=tuple(link for link in links if processes or link is not Link.REACHED),
         settings=json.loads(content),
         digest=hashlib.sha256(content.encode()).hexdigest()[:_DIGITS],
@@ -85,7 +89,7 @@ def _promise(content: str, links: Iterable[Link], processes: tuple[NoiseProcess,
     )
 
 
-def scheduled(recipe: NoiseSource, aqn: Aqn, sigmas: tuple[float, ...], promise: NoisePromise) -> NoiseSchedule:
+def scheduled(recipe: NoiseSource, aqn: Aqn, sigmas: tuple[float, ...], promise: NoiseExpectation) -> NoiseSchedule:
     """Schedule these sigmas on the layers that the recipe names; the evidence is checked against them."""
     return NoiseSchedule(
         sigmas=sigmas,

@@ -14,14 +14,14 @@ from rlx.backends.shared.noise import (
     payload_schedule,
     payload_settings,
     processes_of,
-    watch_promise,
+    watch_expectation,
     watch_settings,
 )
 from rlx.backends.shared.payload_files import is_recorded, modules
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.trl.arguments import Rendering, correction_of, epoch_steps
 from rlx.errors import UsageError
-from rlx.model import Expectations, Link, NoisePromise, NoiseSchedule, PlannedFile, WeightPromise
+from rlx.model import Expectations, Link, NoiseExpectation, NoiseSchedule, PlannedFile, WeightExpectation
 from rlx.model.run_dir import PAYLOAD_DIR
 
 if TYPE_CHECKING:
@@ -51,12 +51,12 @@ def expectations(rendering: Rendering, settings: EffectiveSettings) -> Expectati
     )
 
 
-def _weights(rendering: Rendering, settings: EffectiveSettings) -> WeightPromise | None:
+def _weights(rendering: Rendering, settings: EffectiveSettings) -> WeightExpectation | None:
     """One process trains and generates. With a generation for several steps, by `overrides`, it syncs less often."""
     if not is_recorded(rendering.recipe.env):
         return None
     passes, every = settings.get("gradient_accumulation_steps"), settings.get("steps_per_generation")
-    return WeightPromise(1, 1, syncs_each_step=passes == every and settings.get("num_iterations") == 1)
+    return WeightExpectation(1, 1, syncs_each_step=passes == every and settings.get("num_iterations") == 1)
 
 
 def _count(settings: EffectiveSettings, key: str) -> int:
@@ -84,12 +84,12 @@ def schedule(rendering: Rendering, total: int) -> NoiseSchedule | None:
     return payload_schedule(recipe, total, epoch_steps(recipe), _LINKS, _processes(), probed=True)
 
 
-def watch(rendering: Rendering, total: int) -> NoisePromise | None:
+def watch(rendering: Rendering, total: int) -> NoiseExpectation | None:
     """Promise what an arm without noise shows of that; None where no arm of the recipe has any."""
     recipe, watched = rendering.recipe, rendering.resolved.watched
     if watched is None or recipe.aqn is not None:
         return None
-    return watch_promise(recipe, watched, total, _WATCH_LINKS, _processes(), probed=True)
+    return watch_expectation(recipe, watched, total, _WATCH_LINKS, _processes(), probed=True)
 
 
 def _processes() -> tuple[NoiseProcess, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.assembly import MOST_STEPS
-from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled, watch_promise
+from rlx.backends.shared.noise import payload_schedule, processes_of, scheduled, watch_expectation
 from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.payload_files import is_recorded
 from rlx.backends.verl.key_names import LOG_PROBS_KEY, correction_of
@@ -26,10 +26,10 @@ from rlx.model import (
     BatchesAStep,
     Expectations,
     Link,
+    NoiseExpectation,
     NoiseProcess,
-    NoisePromise,
     NoiseSchedule,
-    WeightPromise,
+    WeightExpectation,
     stage_sigmas,
 )
 
@@ -83,7 +83,7 @@ def expectations(rendering: VerlRendering, settings: Settings) -> Expectations:
         correction=correction,
         watch=watch(rendering, settings, length.total),
         batches=batches_a_step(rendering, settings),
-        weights=weight_promise(rendering, settings),
+        weights=weight_expectation(rendering, settings),
     )
 
 
@@ -206,10 +206,10 @@ def noise_schedule(
     if not by_data:
         return None
     sigmas = tuple(fork_sigma(aqn, step, by_data) for step in range(1, total_steps + 1))
-    return scheduled(recipe, aqn, sigmas, NoisePromise(links))
+    return scheduled(recipe, aqn, sigmas, NoiseExpectation(links))
 
 
-def watch(rendering: VerlRendering, settings: Mapping[str, object], total_steps: int | None) -> NoisePromise | None:
+def watch(rendering: VerlRendering, settings: Mapping[str, object], total_steps: int | None) -> NoiseExpectation | None:
     """Expect what an arm without noise shows of that; None where rlx brings none to any arm, or could bring none here.
 
     This never prevents a training: where the hooks would refuse a noisy arm, this one is not watched.
@@ -223,7 +223,7 @@ def watch(rendering: VerlRendering, settings: Mapping[str, object], total_steps:
         return None
     probed = _is_probed(rendering)
     links = (Link.ASKED, Link.REACHED, *([Link.FELT] if probed else []), Link.LIFTED)
-    return watch_promise(recipe, watched, total_steps, links, rollout_processes(rendering, settings), probed=probed)
+    return watch_expectation(recipe, watched, total_steps, links, rollout_processes(rendering, settings), probed=probed)
 
 
 def _is_hookable(rendering: VerlRendering, settings: Mapping[str, object], watched: Aqn) -> bool:
@@ -293,7 +293,7 @@ def fork_sigma(aqn: Aqn, step: int, schedule_steps: int) -> float:
     return by_stage[min(stage, aqn.stages - 1)]
 
 
-def weight_promise(rendering: VerlRendering, settings: Mapping[str, object]) -> WeightPromise | None:
+def weight_expectation(rendering: VerlRendering, settings: Mapping[str, object]) -> WeightExpectation | None:
     """Expect the records of the trainer's workers and of the processes that generate; None where there are none.
 
     The hooks go into verl's own program with FSDP, and into an engine that they know.
@@ -311,7 +311,7 @@ def weight_promise(rendering: VerlRendering, settings: Mapping[str, object]) -> 
     )
     if not is_recorded_by_hooks:
         return None
-    return WeightPromise(
+    return WeightExpectation(
         trainers=layout.nodes * layout.devices_per_node,
         engines=len(rollout_processes(rendering, settings)),
         syncs_each_step=setting_is(rendering, settings, _WARM_UP, 0),

@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING, Any
 from rlx.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlx.api.planning import Draft, EarlierMemory
+    from rlx.api.planning import EarlierMemory, PlannedRun
     from rlx.model import LaunchPlan
     from rlx.planning.memory import MemoryEstimate, MemoryPhase, MemoryRange
     from rlx.planning.rules.facts import RecipeFacts
 
 
-def memory_lines(draft: Draft) -> Iterator[str]:
+def memory_lines(planned: PlannedRun) -> Iterator[str]:
     """Yield GiB per device in each phase; nothing for a run on a CPU."""
-    if draft.plan.device_kind == "cpu":
+    if planned.plan.device_kind == "cpu":
         return
-    facts = _facts(draft)
+    facts = _facts(planned)
     result = facts.memory if facts else None
     if facts and facts.architecture_problem:
         yield facts.architecture_problem
-    yield from _estimated(facts, result) if facts and result else [f"not estimated: {_why_not(draft.plan, facts)}"]
-    yield from _earlier(draft.earlier_memory, result)
+    yield from _estimated(facts, result) if facts and result else [f"not estimated: {_why_not(planned.plan, facts)}"]
+    yield from _earlier(planned.earlier_memory, result)
 
 
-def memory_use(drafts: Sequence[Draft]) -> str:
+def memory_use(planned_runs: Sequence[PlannedRun]) -> str:
     """Return `up to 52 of 61 GiB per device`, for the run that uses most; "" on CPUs."""
-    facts = [_facts(draft) for draft in drafts if draft.plan.device_kind != "cpu"]
+    facts = [_facts(planned) for planned in planned_runs if planned.plan.device_kind != "cpu"]
     estimates = [one.memory for one in facts if one and one.memory]
     if not estimates:
         return "memory not estimated" if facts else ""
@@ -79,12 +79,12 @@ def _as_shown(result: MemoryEstimate) -> str:
     return f"{lower + kept:.1f}–{upper + kept:.1f}"
 
 
-def memory_answer(draft: Draft) -> dict[str, Any]:
+def memory_answer(planned: PlannedRun) -> dict[str, Any]:
     """Return the estimate for --json. `phases_gib` is null if nothing can be estimated, and `problem` says why."""
-    plan = draft.plan
+    plan = planned.plan
     if plan.device_kind == "cpu":
         return {"model": None, "source": None, "phases_gib": None, "problem": "the run is on a CPU"}
-    facts = _facts(draft)
+    facts = _facts(planned)
     result, shape = (facts.memory, facts.architecture) if facts else (None, None)
     return {
         "model": shape.name if shape else None,
@@ -92,7 +92,7 @@ def memory_answer(draft: Draft) -> dict[str, Any]:
         "capacity_gib": round(result.capacity, 2) if result else None,
         "phases_gib": phases_answer(result) if result else None,
         "allocated_gib": _ends(result.allocated) if result else None,
-        "earlier_runs": draft.earlier_memory,
+        "earlier_runs": planned.earlier_memory,
         "cached_sequences": result.cache.sequences if result else None,
         "problem": "" if result else _why_not(plan, facts),
     }
@@ -125,14 +125,14 @@ def span_range(size: MemoryRange) -> str:
     return f"{size.typical:.1f}–{size.longest:.1f}"
 
 
-def _facts(draft: Draft) -> RecipeFacts | None:
+def _facts(planned: PlannedRun) -> RecipeFacts | None:
     """Read the recipe in the plan, which is complete. Return None if the settings of its back-end are unknown."""
     from rlx.api.launching import recipe_of
     from rlx.planning.rules.facts import facts_of
 
     try:
-        resolved = recipe_of(draft.plan)
-        return facts_of(resolved, draft.found) if resolved else None
+        resolved = recipe_of(planned.plan)
+        return facts_of(resolved, planned.found) if resolved else None
     except UsageError:
         return None
 

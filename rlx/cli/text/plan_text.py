@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlx.api.planning import Draft
+from rlx.api.planning import PlannedRun
 from rlx.api.power import power_findings
 from rlx.cli.text.experiment_text import design_lines
 from rlx.cli.text.memory_text import memory_lines, memory_use
@@ -19,7 +19,7 @@ from rlx.errors import RlxError
 from rlx.evidence.checks.recipe_settings import expected_traces
 from rlx.evidence.traces import KeyTrace, TraceStatus
 from rlx.evidence.verdict import counted
-from rlx.model import Expectations, Finding, LaunchPlan, Link, NoisePromise, Severity, Site, finding_text
+from rlx.model import Expectations, Finding, LaunchPlan, Link, NoiseExpectation, Severity, Site, finding_text
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.table import Column, Table
@@ -41,7 +41,7 @@ _SHOWN_WORDS = {
 def headline(plans: Plans) -> str:
     """Return `2 runs · 116 steps each · 52 of 61 GiB · 3 notes`."""
     parts = [counted(len(plans.plans), "run"), _steps(plans.plans)]
-    if memory := memory_use(plans.drafts):
+    if memory := memory_use(plans.planned_runs):
         parts.append(memory)
     severities = [finding.severity for finding in plans.findings]
     counts = [counted(severities.count(one), one.value) for one in Severity if one in severities]
@@ -114,12 +114,12 @@ def distribution_lines(plans: Plans) -> Iterator[str]:
         yield f"{room.host} takes {named}; {there}"
 
 
-def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
+def plan_text(planned: PlannedRun, with_files: bool, *, written: bool = False) -> str:
     """Return one run: title, command, files, environment, experiment, expectations, memory, findings, file contents.
 
     For a `written` plan and for a script of the user it shows launch.sh of every node in place of the command.
     """
-    plan = draft.plan
+    plan = planned.plan
     sections = {
         **({"nodes": map(_node, plan.nodes)} if plan.workers else {}),
         **(_scripts(plan) if written or not plan.has_recipe else {"command": _command(plan.command)}),
@@ -128,7 +128,7 @@ def plan_text(draft: Draft, with_files: bool, *, written: bool = False) -> str:
         "environment": _environment(plan),
         **({"experiment": design_lines(plan.registration)} if plan.registration else {}),
         "expectations": _expectations(plan),
-        **({"memory": memory} if (memory := list(memory_lines(draft))) else {}),
+        **({"memory": memory} if (memory := list(memory_lines(planned))) else {}),
         "findings": _findings(plan.findings),
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
@@ -253,7 +253,7 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     yield from _noise(plan)
     if expected.correction:
         yield f"correction: {expected.correction}"
-    yield from _second_witness(expected)
+    yield from _second_signal(expected)
     yield from _traces(plan)
     yield _weights(expected)
 
@@ -280,7 +280,7 @@ def _weights(expected: Expectations) -> str:
     return f"weights recorded at each sync; processes that train: {weights.trainers}{engines}"
 
 
-def _second_witness(expected: Expectations) -> Iterator[str]:
+def _second_signal(expected: Expectations) -> Iterator[str]:
     if expected.witness:
         yield f"second signal of the noise: {expected.witness.replace('_', ' ')} (the probability gap is not logged)"
     elif not expected.reports_probability_gap:
@@ -322,29 +322,29 @@ def _noise(plan: LaunchPlan) -> Iterator[str]:
             f"{1 + rule.gain:g}, {rule.sigma_min:g} to {rule.sigma_max:g}"
         )
     if noise.promise is not None:
-        yield from _promised(noise.promise)
+        yield from _expected(noise.promise)
 
 
-def _watched(promise: NoisePromise) -> Iterator[str]:
+def _watched(promise: NoiseExpectation) -> Iterator[str]:
     looks = "digests and the probe" if promise.probed else "digests"
     yield f"evidence expected that there is none: {looks}, for {', '.join(promise.links)}"
     yield from _in_processes(promise)
 
 
-def _promised(promise: NoisePromise) -> Iterator[str]:
+def _expected(promise: NoiseExpectation) -> Iterator[str]:
     """Yield the checks of noise that the run must pass, and which layers must receive noise."""
-    lacking = [link for link in Link if not promise.promises(link)]
+    lacking = [link for link in Link if not promise.expects(link)]
     yield f"noise evidence expected: {', '.join(promise.links)}" + (f"; not {', '.join(lacking)}" if lacking else "")
     yield from _in_processes(promise)
 
 
-def _in_processes(promise: NoisePromise) -> Iterator[str]:
-    if promise.promises(Link.REACHED):
+def _in_processes(promise: NoiseExpectation) -> Iterator[str]:
+    if promise.expects(Link.REACHED):
         processes = f"{len(promise.processes)} process{'' if len(promise.processes) == 1 else 'es'}"
         yield f"  in {processes}, on {_layers(promise)}"
 
 
-def _layers(promise: NoisePromise) -> str:
+def _layers(promise: NoiseExpectation) -> str:
     if not promise.layers:
         return "layers that are not known in advance"
     memory = "" if promise.confirmed else " (shapes of the model not confirmed)"

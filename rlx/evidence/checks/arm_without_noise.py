@@ -15,7 +15,7 @@ from rlx.evidence.checks.check_input import Basis, CheckInput
 from rlx.evidence.checks.noise_by_step import training_steps
 from rlx.evidence.run_evidence import LOG, ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import CheckFinding, at_steps, contradiction, counted, invalid, unverified
-from rlx.model import NoiseProcess, NoisePromise
+from rlx.model import NoiseExpectation, NoiseProcess
 
 _WHAT_WRITES = "what writes to the rollout's weights: a fork with its own noise, or the payload of another arm?"
 
@@ -94,7 +94,7 @@ def _responded(evidence: Evidence) -> Iterator[CheckFinding]:
         yield contradiction("RLX681", f"{message}deterministic, but varies less than that", _WHAT_WRITES, min(steps))
 
 
-def _unwatched(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _unwatched(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report steps before the first digest of a process, and after its last.
 
     Between them nothing is missed: lost lines show by their numbers, and a trainer that warms up its critic syncs
@@ -128,7 +128,7 @@ def _steps_by_place(evidence: Evidence) -> dict[tuple[int, int, int], set[int]]:
     return steps
 
 
-def _never_probed(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _never_probed(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report a planned probe without any result. Single probes may fail."""
     steps = training_steps(evidence)
     if promise.probed and steps and not _probed_at(evidence):
@@ -146,7 +146,7 @@ def _probed_at(evidence: Evidence) -> set[int]:
     }
 
 
-def _other_layers(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _other_layers(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report layers of the model without a watch, unless the model's shapes are only built in."""
     named = [own for own in evidence.noise_settings if own.layers]
     missed = next((names for own in named if (names := noise_coverage.missed(promise.layers, own.layers))), [])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import BUILTIN, promise_of
+from rlx.evidence.checks.noise_by_step import BUILTIN, noise_expectation
 from rlx.evidence.grammars import grammars
 from rlx.evidence.verdict import CheckFinding, counted, remark, unverified
 from rlx.model import Link, NoiseSchedule, Severity
@@ -67,7 +67,7 @@ def links_sentence(noise: NoiseSchedule) -> Iterator[str]:
 
 
 def _links(noise: NoiseSchedule, *, has_recipe: bool = True) -> Iterator[str]:
-    promised = promise_of(noise).links
+    promised = noise_expectation(noise).links
     lacking = [link for link in Link if link not in promised]
     if promised and lacking:
         what = "by this fork" if noise.provider == BUILTIN else "by this back-end" if has_recipe else "without a recipe"

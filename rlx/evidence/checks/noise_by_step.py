@@ -17,7 +17,7 @@ from functools import cached_property
 from rlx.evidence.grammars import validation_prefixes
 from rlx.evidence.metrics import metric_names, steps_with, validated_steps
 from rlx.evidence.run_evidence import LOG, ROLLOUT, VALIDATION, Evidence, NoiseEvent
-from rlx.model import AdaptiveSigma, NoisePromise, NoiseSchedule
+from rlx.model import AdaptiveSigma, NoiseExpectation, NoiseSchedule
 
 # The fork prints sigma with six decimals: half of the last one, and a margin for binary fractions. The payload writes
 # all decimals.
@@ -132,9 +132,9 @@ def is_resumed(evidence: Evidence) -> bool:
     return evidence.attempts > 1 or bool(evidence.restarts)
 
 
-def promise_of(noise: NoiseSchedule) -> NoisePromise:
+def noise_expectation(noise: NoiseSchedule) -> NoiseExpectation:
     """Return what the plan expects beyond sigma; nothing, for a plan of rlx 0.1 or 0.2."""
-    return noise.promise or NoisePromise()
+    return noise.promise or NoiseExpectation()
 
 
 def sigma_at(sigmas: Sequence[float], step: int) -> float:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from itertools import combinations
 
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import BUILTIN, Application, promise_of
+from rlx.evidence.checks.noise_by_step import BUILTIN, Application, noise_expectation
 from rlx.evidence.run_evidence import Evidence, NoiseSettings
 from rlx.evidence.verdict import CheckFinding, at_steps, counted, invalid, remark, unverified
-from rlx.model import Link, NoiseProcess, NoisePromise, NoiseSchedule, Severity
+from rlx.model import Link, NoiseExpectation, NoiseProcess, NoiseSchedule, Severity
 
 _NORMS = ("rmsnorm",)
 _CHECK_HOOK = "is the payload loaded in that process, and were its events/ copied?"
@@ -22,20 +22,20 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
     if given.noise is None:
         return
     evidence, (noise, found, _) = given.evidence, given.noise
-    promise = promise_of(noise)
-    if promise.promises(Link.REACHED) and found.noisy:
+    promise = noise_expectation(noise)
+    if promise.expects(Link.REACHED) and found.noisy:
         yield from _without_record(found, promise)
         yield from _unplanned_processes(found, promise)
         yield from _recorded_twice(found)
     yield from _other_names(evidence, promise)
     yield from _other_numbers(evidence, found, promise)
     yield from _fewer_of_a_fork(noise, found)
-    if promise.promises(Link.REACHED) and found.noisy and not promise.layers:
+    if promise.expects(Link.REACHED) and found.noisy and not promise.layers:
         yield _unknown_layers(noise, found)
     yield from lost_and_doubled_lines(evidence)
 
 
-def _without_record(found: Application, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _without_record(found: Application, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     seen = {event.process.place for events in found.events.values() for event in events}
     if missing := [str(process) for process in promise.processes if process.place not in seen]:
         yield unverified(
@@ -46,7 +46,7 @@ def _without_record(found: Application, promise: NoisePromise) -> Iterator[Check
         )
 
 
-def _unplanned_processes(found: Application, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _unplanned_processes(found: Application, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     planned = {process.place for process in promise.processes}
     seen = {event.process.place: event.process for _, event in found.recorded}
     if others := [str(process) for place, process in sorted(seen.items()) if place not in planned]:
@@ -74,7 +74,7 @@ def _recorded_twice(found: Application) -> Iterator[CheckFinding]:
             )
 
 
-def _other_names(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _other_names(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Compare the names of layers with the architecture's, or without one between the processes."""
     named = [own_settings for own_settings in evidence.noise_settings if own_settings.layers]
     wanted = promise.layers or next((own_settings.layers for own_settings in named), ())
@@ -103,7 +103,7 @@ def _short_name(name: str) -> str:
     return f"layers.{tail}" if mark else head.rpartition(".")[2]
 
 
-def _other_numbers(evidence: Evidence, found: Application, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _other_numbers(evidence: Evidence, found: Application, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Compare the layers and weights of each sync with the architecture's, else with its process's own settings."""
     own_settings = {settings.process.place: settings for settings in evidence.noise_settings}
     wrong: dict[int, str] = {}
@@ -121,7 +121,7 @@ def _other_numbers(evidence: Evidence, found: Application, promise: NoisePromise
 
 def _fewer_of_a_fork(noise: NoiseSchedule, found: Application) -> Iterator[CheckFinding]:
     """Compare the number of layers of a fork, which counts its layers and names none."""
-    layers = len(promise_of(noise).layers)
+    layers = len(noise_expectation(noise).layers)
     if noise.provider != BUILTIN or not layers:
         return
     other = {step: event.layers for step, event in found.all_events() if event.is_noisy and event.layers != layers}
@@ -136,7 +136,7 @@ def _fewer_of_a_fork(noise: NoiseSchedule, found: Application) -> Iterator[Check
         )
 
 
-def _due(own_settings: NoiseSettings | None, promise: NoisePromise) -> tuple[int | None, int | None]:
+def _due(own_settings: NoiseSettings | None, promise: NoiseExpectation) -> tuple[int | None, int | None]:
     """Return the numbers of layers and of their weights that must take noise; None: unknown."""
     if promise.layers:
         return len(promise.layers), promise.elements
@@ -145,7 +145,7 @@ def _due(own_settings: NoiseSettings | None, promise: NoisePromise) -> tuple[int
     return len(own_settings.layers) or own_settings.layer_count, own_settings.elements
 
 
-def _wrong(promise: NoisePromise, message: str, step: int | None = None) -> CheckFinding:
+def _wrong(promise: NoiseExpectation, message: str, step: int | None = None) -> CheckFinding:
     if promise.layers and not promise.confirmed:
         message += "; the model's shapes are built in, and may be wrong themselves"
         return unverified("RLX674", message, "plan the run for its host, where the model's config.json is", step)

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from rlx.evidence.checks import noise_response
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import BUILTIN, planned_sigmas, promise_of, sigma_at
+from rlx.evidence.checks.noise_by_step import BUILTIN, noise_expectation, planned_sigmas, sigma_at
 from rlx.evidence.metrics import validated_steps
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent
 from rlx.evidence.verdict import CheckFinding, at_steps, contradiction, invalid, remark, unverified
-from rlx.model import Link, NoisePromise, NoiseSchedule, Severity
+from rlx.model import Link, NoiseExpectation, NoiseSchedule, Severity
 
 
 def check_weights_of_validations(given: CheckInput) -> Iterator[CheckFinding]:
@@ -28,7 +28,7 @@ def check_weights_of_validations(given: CheckInput) -> Iterator[CheckFinding]:
     else:
         yield from _other_weights(evidence)
         yield from _shown_by_probe(evidence)
-        yield from not_shown(evidence, promise_of(noise))
+        yield from not_shown(evidence, noise_expectation(noise))
 
 
 def _events(evidence: Evidence) -> list[NoiseEvent]:
@@ -67,9 +67,9 @@ def _shown_by_probe(evidence: Evidence) -> Iterator[CheckFinding]:
         )
 
 
-def not_shown(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def not_shown(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report validations whose weights are not shown, where the plan expects them to be."""
-    if not promise.promises(Link.LIFTED):
+    if not promise.expects(Link.LIFTED):
         return
     shown = {event.step for event in _events(evidence) if event.digest_sent}
     shown |= {result.pair.step for result in noise_response.probe_results(evidence, VALIDATION) if result.sees_none}

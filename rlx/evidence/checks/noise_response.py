@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import Application, promise_of
+from rlx.evidence.checks.noise_by_step import Application, noise_expectation
 from rlx.evidence.run_evidence import ROLLOUT, VALIDATION, Evidence, NoiseEvent, ProbePair
 from rlx.evidence.verdict import CheckFinding, at_steps, contradiction, counted, remark, unverified
 from rlx.model import NoiseSchedule, Severity
@@ -76,7 +76,7 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
         return
     evidence, (noise, found, _) = given.evidence, given.noise
     rollouts = probe_results(evidence, ROLLOUT)
-    if promise_of(noise).probed:
+    if noise_expectation(noise).probed:
         yield from _never_probed(rollouts, noise, found)
     yield from _no_response([*rollouts, *probe_results(evidence, VALIDATION)], evidence.probes)
     yield from _response_without_noise(rollouts, evidence.probes)
@@ -94,7 +94,7 @@ def _never_probed(rollouts: Sequence[ProbeResult], noise: NoiseSchedule, found: 
     noisy = {replica for replica, _ in had_effect}
     silent = sorted(noisy - {replica for replica, _ in probed_at & had_effect})
     if silent:
-        planned = {process.replica for process in promise_of(noise).processes}
+        planned = {process.replica for process in noise_expectation(noise).processes}
         where = _of_replicas(silent) if len(silent) < len(noisy | planned) else ""
         yield unverified(
             "RLX683",

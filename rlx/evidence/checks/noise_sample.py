@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import BUILTIN, Application, promise_of
+from rlx.evidence.checks.noise_by_step import BUILTIN, Application, noise_expectation
 from rlx.evidence.reading.metrics_file import is_number
 from rlx.evidence.run_evidence import LOG, Evidence, NoiseEvent
 from rlx.evidence.verdict import CheckFinding, at_steps, counted, invalid, unverified
@@ -35,7 +35,7 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
     yield from _same_noise(evidence, noise)
     yield from _other_size(evidence, noise, found)
     yield from _too_few_changed(evidence, noise, found)
-    if promise_of(noise).promises(Link.DRAWN) and noise.provider != BUILTIN:
+    if noise_expectation(noise).expects(Link.DRAWN) and noise.provider != BUILTIN:
         yield from _uncounted(found)
 
 
@@ -77,7 +77,9 @@ def _same_noise(evidence: Evidence, noise: NoiseSchedule) -> Iterator[CheckFindi
     if repeated:
         replicas = sorted({replica for replica, _, _ in repeated})
         steps = {step for _, step, _ in repeated}
-        several = {event.replica for event in evidence.noise} | {each.replica for each in promise_of(noise).processes}
+        several = {event.replica for event in evidence.noise} | {
+            each.replica for each in noise_expectation(noise).processes
+        }
         which = f"in replica{'s' if len(replicas) > 1 else ''} {', '.join(map(str, replicas))} "
         where = f"{which if len(several) > 1 else ''}at"
         yield invalid(
@@ -95,7 +97,7 @@ def _other_size(evidence: Evidence, noise: NoiseSchedule, found: Application) ->
     for step, event in found.recorded:
         if event.effective_std is None or not event.elements:
             continue
-        band = _band(event, promise_of(noise).factor, factors)
+        band = _band(event, noise_expectation(noise).factor, factors)
         if band is not None and not band.holds(event.effective_std):
             wrong.setdefault(step, _words(event, step, band))
     if wrong:
@@ -122,7 +124,7 @@ def _too_few_changed(evidence: Evidence, noise: NoiseSchedule, found: Applicatio
 
 def _factors(evidence: Evidence, noise: NoiseSchedule) -> Mapping[str, float] | None:
     """Return the factors on sigma by pattern, as planned, else as the first process recorded them; None: unknown."""
-    told: dict[str, Any] = dict(promise_of(noise).settings)
+    told: dict[str, Any] = dict(noise_expectation(noise).settings)
     if not told and evidence.noise_settings:
         told = evidence.noise_settings[0].settings
     factors = told.get("multipliers")

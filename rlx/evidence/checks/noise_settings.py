@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rlx.evidence.checks.check_input import CheckInput
-from rlx.evidence.checks.noise_by_step import promise_of
+from rlx.evidence.checks.noise_by_step import noise_expectation
 from rlx.evidence.run_evidence import Evidence, NoiseEvent, NoiseSettings
 from rlx.evidence.verdict import CheckFinding, invalid, unverified
-from rlx.model import Link, NoisePromise
+from rlx.model import Link, NoiseExpectation
 
 _MOST_SHOWN = 4
 
@@ -18,16 +18,16 @@ _MOST_SHOWN = 4
 def check(given: CheckInput) -> Iterator[CheckFinding]:
     if given.noise is None:
         return
-    evidence, promise = given.evidence, promise_of(given.noise.schedule)
+    evidence, promise = given.evidence, noise_expectation(given.noise.schedule)
     yield from other_settings(evidence, promise)
-    if promise.promises(Link.ASKED):
+    if promise.expects(Link.ASKED):
         yield from without_settings(
             evidence, [event for _, event in given.noise.application.recorded], "the noise was drawn"
         )
         yield from _incomplete_settings(evidence, promise)
 
 
-def other_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def other_settings(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report processes with other settings, the first process in words."""
     ranks = {"tp_size": max(process.rank for process in promise.processes) + 1} if promise.processes else {}
     planned = {**promise.settings, **ranks}
@@ -72,7 +72,7 @@ def without_settings(evidence: Evidence, recorded: Iterable[NoiseEvent], what: s
         )
 
 
-def _incomplete_settings(evidence: Evidence, promise: NoisePromise) -> Iterator[CheckFinding]:
+def _incomplete_settings(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFinding]:
     """Report records of settings without what the plan needs for its check: the file's digest, and the layers."""
     for own in evidence.noise_settings:
         lacks = [

@@ -21,7 +21,7 @@ from statistics import median
 from rlx.evidence.checks import noise_response
 from rlx.evidence.checks.check_input import CheckInput
 from rlx.evidence.checks.gap_test import GapOutcome, GapTest
-from rlx.evidence.checks.noise_by_step import Application, promise_of
+from rlx.evidence.checks.noise_by_step import Application, noise_expectation
 from rlx.evidence.grammars import grammars
 from rlx.evidence.run_evidence import LOG, Evidence
 from rlx.evidence.verdict import CheckFinding, at_steps, contradiction, counted, unverified
@@ -36,12 +36,12 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
     if given.noise is None:
         return
     noise, found, test = given.noise
-    promise = promise_of(noise)
-    can_be_felt = not promise.links or promise.promises(Link.FELT)
+    promise = noise_expectation(noise)
+    can_be_felt = not promise.links or promise.expects(Link.FELT)
     if found.effective and can_be_felt:
         # More steps may still settle what is inconclusive now, and the probe shows noise too small for the gap.
         must_speak = given.state.is_terminal and not noise_response.is_shown(given.evidence, found)
-        yield from _disagreement(given.evidence, test, given.expectations.reports_witness, must_speak)
+        yield from _disagreement(given.evidence, test, given.expectations.reports_signal, must_speak)
 
 
 def _disagreement(evidence: Evidence, test: GapTest, reported: bool, must_speak: bool) -> Iterator[CheckFinding]:

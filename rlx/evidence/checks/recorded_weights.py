@@ -19,7 +19,7 @@ from rlx.evidence.checks.served_weights import CHECK_SYNC, FEWEST_UPDATES, drift
 from rlx.evidence.modes import Mode
 from rlx.evidence.run_evidence import SERVED, TRAINED, Evidence, WeightRecord, WeightSync
 from rlx.evidence.verdict import CheckFinding, contradiction, counted, invalid, remark, unverified
-from rlx.model import Severity, WeightPromise
+from rlx.model import Severity, WeightExpectation
 
 _NOT_OBSERVABLE = frozenset({Mode.ASYNCHRONOUS, Mode.OFF_POLICY, Mode.PARTIAL_ROLLOUTS})
 """Syncs come there at other moments than the steps; no run of them has been recorded yet."""
@@ -324,7 +324,7 @@ def _unlike(served: Sequence[WeightRecord]) -> Iterator[CheckFinding]:
 
 def _too_few(
     evidence: Evidence,
-    promise: WeightPromise | None,
+    promise: WeightExpectation | None,
     trained: Sequence[WeightRecord],
     served: Sequence[WeightRecord],
 ) -> Iterator[CheckFinding]:
@@ -347,7 +347,7 @@ def _too_few(
 
 def _silent(
     evidence: Evidence,
-    promise: WeightPromise | None,
+    promise: WeightExpectation | None,
     trained: Sequence[WeightRecord],
     served: Sequence[WeightRecord],
 ) -> Iterator[CheckFinding]:

@@ -34,7 +34,7 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
     yield from _unchanged(kept)
     if Mode.MULTI_TURN in given.modes or any(found.is_multi_turn for found in kept.values()):
         return  # a line is a turn, and its score that of the whole conversation
-    yield from _GradedAnswers(kept, _grader(given)).charges()
+    yield from _GradedAnswers(kept, _grader(given)).findings()
 
 
 def _grader(given: CheckInput) -> str:
@@ -63,7 +63,7 @@ class _GradedAnswers:
     kept: Mapping[int, KeptAnswers]
     grader: str
 
-    def charges(self) -> Iterator[CheckFinding]:
+    def findings(self) -> Iterator[CheckFinding]:
         yield from self._refused()
         yield from self._accepted()
         yield from self._one_for_many()

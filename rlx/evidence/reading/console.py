@@ -35,8 +35,8 @@ from rlx.evidence.run_evidence import Announcement, FaultKind, LoggedFault, Nois
 RULES = "console 4"
 """To be changed whenever this parser reads the same bytes differently; the grammars have their own rules."""
 
-# A file that was emptied while somebody wrote on at his place reads as zero bytes up to there; a copy from another host
-# has \1 for them.
+# A file that was emptied while a process wrote on at its own position reads as zero bytes up to there; a copy from
+# another host has \1 for them.
 _HOLES = (b"\0" * 16, b"\1" * 16)
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -15,7 +15,7 @@ accept() {
     done <"$own/order"
     results=
     case $(stat -f -c %T "$root" 2>/dev/null) in
-        tmpfs | ramfs) results="warning $root lies in memory: its runs go when this machine restarts$NEWLINE" ;;
+        tmpfs | ramfs) results="warning $root is in memory: its runs are lost when this machine restarts$NEWLINE" ;;
     esac
     while read -r id kind wanted; do
         [ "$id" = end ] || accept_run

@@ -45,7 +45,7 @@ check_none_is_alive() {
     ! elsewhere "$run" || fail "it was started on $OTHER, and this is $NODE"
     ! alive "$run/$HOLDER_FILE" || fail "it is not over: its holder is alive"
     ! run_alive "$run" " $id=$container " ||
-        fail "it is not over: processes of it are alive, or nobody can tell; rlx stop $id"
+        fail "it is not over: processes of it are alive, or that cannot be told; rlx stop $id"
 }
 
 # With other files it would be another experiment under the same name.

@@ -22,8 +22,8 @@ from rlx.model.verdict_rules import RULES
 from rlx.runs.bundles.bundle_file import RUNS
 from rlx.runs.copies.mirror import Copies, RunFiles
 from rlx.runs.index import tables
+from rlx.runs.index.hidden_runs import HiddenRun
 from rlx.runs.index.run_index import Index
-from rlx.runs.index.tombstones import Tombstone
 from rlx.runs.manifest import manifest_digest, manifest_text
 from rlx.runs.run import RunPaths, RunRef
 from rlx.runs.status.observation import Observation
@@ -54,7 +54,7 @@ class BundledRun:
     missing: str
     manifest: str
     as_of: float | None = None
-    removed: Tombstone | None = None
+    removed: HiddenRun | None = None
 
 
 def _note_runs(home: Path, runs: Sequence[BundledRun], rules: int) -> None:

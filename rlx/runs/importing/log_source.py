@@ -14,7 +14,7 @@ from rlx.errors import RlxError, UsageError
 from rlx.local_files import read_bytes
 from rlx.model import Place, from_jsonable, to_jsonable
 from rlx.model.run_dir import TOMBSTONES_DIR
-from rlx.runs.index.tombstones import Tombstone, parse_tombstone
+from rlx.runs.index.hidden_runs import HiddenRun, parse_hidden_run
 from rlx.runs.manifest import Manifest, read_manifest
 from rlx.runs.run import RunRef
 
@@ -98,15 +98,15 @@ def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
         place, root = plan.site.place, str(adopted_root(home))
         ref = RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, place, root, created)
         yield ref, manifest.position
-    for gone in adopted_tombstones(home):
+    for gone in tracked_hidden_runs(home):
         if gone.deleted:
             names = (gone.run_id, gone.launch_id, gone.name, gone.arm, gone.seed)
             yield RunRef(*names, Place(gone.host), str(adopted_root(home)), gone.created), gone.position
 
 
-def adopted_tombstones(home: Path) -> Iterator[Tombstone]:
-    """Read the tombstones of tracked and imported runs of this user."""
+def tracked_hidden_runs(home: Path) -> Iterator[HiddenRun]:
+    """Read the records of hidden tracked and imported runs of this user."""
     for path in sorted((adopted_root(home) / "runs" / TOMBSTONES_DIR).glob("*.json")):
         with suppress(OSError):
-            if (found := parse_tombstone(read_bytes(path, _MOST_BYTES).decode(errors="replace"))) is not None:
+            if (found := parse_hidden_run(read_bytes(path, _MOST_BYTES).decode(errors="replace"))) is not None:
                 yield found

@@ -66,20 +66,20 @@ def meant_by(
 
 def shown_runs(index: Index) -> tuple[RunRef, ...]:
     """Return all runs but the hidden ones."""
-    removed = index.tombstones()
+    removed = index.hidden_runs()
     return tuple(ref for ref in index.runs() if ref.run_id not in removed)
 
 
 def removed_runs(index: Index) -> Mapping[str, RunRef]:
     """Return the hidden runs by id."""
-    removed = index.tombstones()
+    removed = index.hidden_runs()
     return {ref.run_id: ref for ref in index.runs() if ref.run_id in removed} if removed else {}
 
 
 def some_runs(index: Index) -> tuple[RunRef, ...]:
     """Return the runs that names may refer to, as in `named_runs`. Raises NoSuchRun if there is none."""
     refs = named_runs(index)
-    if not refs and index.tombstones():
+    if not refs and index.hidden_runs():
         raise NoSuchRun("every run was removed", "rlx status -a shows them; rlx rm --undo ID restores one")
     if not refs:
         raise NoSuchRun("no runs yet", "start one: rlx launch RECIPE")

@@ -27,10 +27,11 @@ from rlx.hosts import local_site
 from rlx.local_files import locked_folder
 from rlx.model import Finding, Severity, Site
 from rlx.runs import manifest as manifests
-from rlx.runs.importing.log_source import adopted_refs, adopted_tombstones
-from rlx.runs.index import tables, tombstones
+from rlx.runs.importing.log_source import adopted_refs, tracked_hidden_runs
+from rlx.runs.index import hidden_runs as hidden_runs
+from rlx.runs.index import tables
+from rlx.runs.index.hidden_runs import HiddenRun, hidden_run_text, parse_hidden_run
 from rlx.runs.index.tables import CachedState, FoundRun, Move, PendingLaunch
-from rlx.runs.index.tombstones import Tombstone, parse_tombstone, tombstone_text
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import fetch_manifests, manifest_digest, parse_manifest
 from rlx.runs.run import RunRef, container_of, is_run_id
@@ -73,7 +74,7 @@ class Index:
         """Make the tables together with the known runs, so that no other rlx sees an index without them."""
         found, removed = _find_runs(local_site(), self.home)
         refs = [*((one.ref, one.position) for one in found), *adopted_refs(self.home)]
-        self._read(lambda db: tables.create(db, refs, [*removed.values(), *adopted_tombstones(self.home)]))
+        self._read(lambda db: tables.create(db, refs, [*removed.values(), *tracked_hidden_runs(self.home)]))
 
     def rebuild(self, site: Site) -> tuple[Finding, ...]:
         """Add every run below the root of a site, also those that another rlx launched.
@@ -119,21 +120,21 @@ class Index:
         """Add an existing run, `position` of its launch."""
         self._change(lambda db: tables.insert_run(db, ref, position, arrived=True))
 
-    def tombstones(self) -> Mapping[str, Tombstone]:
+    def hidden_runs(self) -> Mapping[str, HiddenRun]:
         """Return those of all removed runs by run id."""
-        return self._read(tombstones.read)
+        return self._read(hidden_runs.read)
 
     def buried_on_hosts(self) -> frozenset[str]:
-        """Return the ids of the removed runs that have a tombstone on their hosts, too."""
-        return self._read(tombstones.on_hosts)
+        """Return the ids of the removed runs that have such a record on their hosts, too."""
+        return self._read(hidden_runs.on_hosts)
 
-    def bury(self, removed: Sequence[Tombstone], *, on_host: bool) -> None:
-        """Hide runs from names. `on_host`: their hosts have the tombstones, too."""
-        self._change(lambda db: tombstones.note(db, removed, on_host=on_host))
+    def bury(self, removed: Sequence[HiddenRun], *, on_host: bool) -> None:
+        """Hide runs from names. `on_host`: their hosts have those records, too."""
+        self._change(lambda db: hidden_runs.note(db, removed, on_host=on_host))
 
     def restore(self, run_ids: Sequence[str]) -> None:
         """Make names refer to these runs again."""
-        self._change(lambda db: tombstones.forget(db, run_ids))
+        self._change(lambda db: hidden_runs.forget(db, run_ids))
 
     # ---- launches and moves ------------------------------------------------------------------------------------------
 
@@ -248,7 +249,7 @@ class Index:
         return RlxError(f"{self.path} cannot be used: {error}", _REINDEX)
 
 
-# ---- what a host reports: manifests, and tombstones of removed runs --------------------------------------------------
+# ---- what a host reports: manifests, and records of hidden runs ------------------------------------------------------
 
 
 class ReportedRun(NamedTuple):
@@ -266,14 +267,14 @@ class ReportedRun(NamedTuple):
     digest: str
 
 
-HostRecord = ReportedRun | Tombstone | None
+HostRecord = ReportedRun | HiddenRun | None
 """What one file of a host says; None: nothing that this rlx can read."""
 
 
-def _find_runs(site: Site, home: Path) -> tuple[list[FoundRun], dict[str, Tombstone]]:
-    """Return every run below the root of a site, and by id the tombstones there."""
+def _find_runs(site: Site, home: Path) -> tuple[list[FoundRun], dict[str, HiddenRun]]:
+    """Return every run below the root of a site, and by id those records there."""
     reports = _read_records(site, home)
-    removed = {each.run_id: each for each in reports if isinstance(each, Tombstone)}
+    removed = {each.run_id: each for each in reports if isinstance(each, HiddenRun)}
     found = []
     for run in reports:
         if isinstance(run, ReportedRun):
@@ -290,7 +291,7 @@ def _find_runs(site: Site, home: Path) -> tuple[list[FoundRun], dict[str, Tombst
 
 
 def _read_records(site: Site, home: Path) -> list[HostRecord]:
-    """Read the manifests and tombstones of a site. Raises HostError if the site does not answer.
+    """Read the manifests and hidden runs of a site. Raises HostError if the site does not answer.
 
     What a file said is cached in `home` by its digest as long as the host has it, so that of many old runs only the
     digests are compared, by the host.
@@ -299,7 +300,7 @@ def _read_records(site: Site, home: Path) -> list[HostRecord]:
     # Runs of one root can be read from the host or in a container, and by several names.
     name = hashlib.sha256(repr(("shown", astuple(site.place), site.root)).encode()).hexdigest()[:32]
     # Another version of rlx would read them differently; empty where it has just been written.
-    rules = digest_of_files(str(module.__file__) for module in (manifests, tombstones))
+    rules = digest_of_files(str(module.__file__) for module in (manifests, hidden_runs))
     known: Mapping[str, HostRecord] = {}
     cached = load_sections(store, name)
     if cached is not None and rules and cached.document.get("of") == rules:
@@ -308,19 +309,19 @@ def _read_records(site: Site, home: Path) -> list[HostRecord]:
     reports = {digest: known[digest] for digest in same if digest in known}
     reports |= {hashlib.sha256(text.encode()).hexdigest(): _parse_record(text) for text in texts}
     if rules and reports != known:
-        plain = {digest: tombstone_text(one) if isinstance(one, Tombstone) else one for digest, one in reports.items()}
+        plain = {digest: hidden_run_text(one) if isinstance(one, HiddenRun) else one for digest, one in reports.items()}
         SectionWriter().save(store, name, {"of": rules, "shown": plain})
     return list(reports.values())
 
 
 def _from_plain(plain: str | list[object] | None) -> HostRecord:
-    return parse_tombstone(plain) if isinstance(plain, str) else ReportedRun(*plain) if plain else None  # type: ignore[arg-type]
+    return parse_hidden_run(plain) if isinstance(plain, str) else ReportedRun(*plain) if plain else None  # type: ignore[arg-type]
 
 
 def _parse_record(text: str) -> HostRecord:
     manifest = parse_manifest(text)
     if manifest is None:
-        return parse_tombstone(text)
+        return parse_hidden_run(text)
     plan, container_id = manifest.plan, manifest.plan.site.container_id
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
     digest = manifest_digest(text)

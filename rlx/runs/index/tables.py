@@ -16,8 +16,8 @@ from typing import Any
 
 from rlx.errors import UsageError
 from rlx.model import Place, RunState, from_jsonable, to_jsonable
-from rlx.runs.index import tombstones
-from rlx.runs.index.tombstones import Tombstone
+from rlx.runs.index import hidden_runs as hidden_runs
+from rlx.runs.index.hidden_runs import HiddenRun
 from rlx.runs.run import RunRef
 from rlx.runs.status.observation import Observation
 
@@ -29,7 +29,7 @@ _ARRIVAL_S = 3600.0
 _LATER_TABLES = (
     "CREATE TABLE IF NOT EXISTS promises("
     " run_id TEXT NOT NULL, manifest TEXT NOT NULL, container TEXT NOT NULL, PRIMARY KEY (run_id, manifest))",
-    tombstones.SCHEMA,
+    hidden_runs.SCHEMA,
     "CREATE TABLE IF NOT EXISTS moves("
     " launch_id TEXT NOT NULL, seed INTEGER NOT NULL, number INTEGER NOT NULL, source TEXT NOT NULL,"
     " target TEXT NOT NULL, begun REAL NOT NULL, phase TEXT NOT NULL, PRIMARY KEY (launch_id, seed, number))",
@@ -105,14 +105,14 @@ def _migrate(db: sqlite3.Connection) -> None:
             db.execute("SELECT launch_id, digest, created, resolved FROM launches LIMIT 0")
 
 
-def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]], removed: Sequence[Tombstone] = ()) -> None:
-    """Make the tables with these runs and tombstones in them."""
+def create(db: sqlite3.Connection, refs: Sequence[tuple[RunRef, int]], removed: Sequence[HiddenRun] = ()) -> None:
+    """Make the tables with these runs and hidden runs in them."""
     with transaction(db):
         for statement in _SCHEMA:
             db.execute(statement)
         for ref, position in refs:
             insert_run(db, ref, position, arrived=True)
-        tombstones.note(db, removed, on_host=True)
+        hidden_runs.note(db, removed, on_host=True)
 
 
 @contextmanager
@@ -181,7 +181,7 @@ class FoundRun:
 
 
 def merge_found(
-    db: sqlite3.Connection, found: Sequence[FoundRun], removed: Mapping[str, Tombstone]
+    db: sqlite3.Connection, found: Sequence[FoundRun], removed: Mapping[str, HiddenRun]
 ) -> tuple[tuple[RunRef, RunRef | None], ...]:
     """Add the runs that a host reports, and note which of them were `removed`.
 
@@ -192,7 +192,7 @@ def merge_found(
     conflicts = tuple(conflict for one in found for conflict in _merge(db, one, digests.get(one.ref.run_id)))
     refused = {ref.run_id for ref, _ in conflicts}
     accepted = {one.ref.run_id for one in found} - refused
-    tombstones.settle(db, {run_id: removed[run_id] for run_id in accepted & removed.keys()}, accepted)
+    hidden_runs.settle(db, {run_id: removed[run_id] for run_id in accepted & removed.keys()}, accepted)
     return conflicts
 
 

@@ -40,7 +40,7 @@ def judged_snapshots(index: Index, refs: Sequence[RunRef], backoff: HostBackoff 
         labels = Labels(index.home).of(heads)
     except RlxError as error:
         labels = dict.fromkeys(heads, RunLabel(note=f"tags and notes cannot be read: {error.message}"))
-    removed = index.tombstones()
+    removed = index.hidden_runs()
     rows = [_with_result(snapshot, judged.get(run_id)) for run_id, snapshot in snapshots.items()]
     return [
         replace(row, label=labels.get(row.ref.head_id, NO_LABEL), removed=removed.get(row.ref.head_id)) for row in rows

@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from rlx.evidence import Verdict
     from rlx.evidence.reading.usage_file import UsageSample
     from rlx.model import Expectations, Registration
+    from rlx.runs.index.hidden_runs import HiddenRun
     from rlx.runs.index.labels import RunLabel
-    from rlx.runs.index.tombstones import Tombstone
 
 _CHANGED_ID = "RLX410"
 _CHANGED = f"{_CHANGED_ID} its manifest.json is not the one that was launched, so nothing of it is believed"
@@ -133,7 +133,7 @@ class Snapshot:
     as_of: float | None = None
     label: RunLabel = NO_LABEL
     registration: Registration | None = None
-    removed: Tombstone | None = None
+    removed: HiddenRun | None = None
     sample: UsageSample | None = None
     devices: int = 1
     device_list: tuple[int, ...] = ()

@@ -21,7 +21,7 @@ from rlx_trl_records import StepRecords
 from rlx_trl_rewards import Rewards
 from rlx_trl_rows import dataset, read_rows
 from rlx_trl_track import trackers
-from rlx_trl_trainer import WitnessTrainer
+from rlx_trl_trainer import RecordingTrainer
 from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback
 from trl import GRPOConfig
 
@@ -44,7 +44,7 @@ def chosen_checkpoint() -> Path | None:
     return None if chosen in ("", "none") else Path(chosen)
 
 
-def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> WitnessTrainer:
+def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, resumes: bool) -> RecordingTrainer:
     """Build the trainer; errors in model, data and reward show up here."""
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     path = str(expanded(order["model"]))
@@ -61,7 +61,7 @@ def prepared(order: dict[str, Any], checkpoints: Path, attempt_dir: Path, *, res
     arguments["run_name"] = track["name"]
     if resumes:
         arguments["eval_on_start"] = False  # the checkpoint's own step was validated before it was saved
-    trainer = WitnessTrainer(
+    trainer = RecordingTrainer(
         log_prob_batch=order["log_prob_micro_batch_size"],
         model=AutoModelForCausalLM.from_pretrained(path, dtype=order["dtype"]),
         reward_funcs=rewards.acc,

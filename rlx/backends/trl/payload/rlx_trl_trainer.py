@@ -17,7 +17,7 @@ from rlx_trl_weights import ServedWeights, TrainedWeights, recorders_of_run
 from trl import GRPOTrainer
 
 
-class WitnessTrainer(GRPOTrainer):
+class RecordingTrainer(GRPOTrainer):
     """`log_prob_batch`: how many answers a pass over the actor's probabilities takes."""
 
     def __init__(self, log_prob_batch: int, **settings: Any) -> None:

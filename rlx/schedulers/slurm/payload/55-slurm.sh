@@ -153,7 +153,7 @@ find_granted() {
     fi
     find_indices
     if [ -z "$INDICES" ]; then
-        PROBLEM="Slurm names no $kind device of job $SLURM_JOB_ID: without File= in gres.conf nobody knows which of $NODE are its own"
+        PROBLEM="Slurm names no $kind device of job $SLURM_JOB_ID: without File= in gres.conf it is unknown which of $NODE are its own"
         return
     fi
     check_granted "$INDICES" scontrol
@@ -356,7 +356,7 @@ await_job() {
 
 # ---- retry
 
-# slurm_over: fails where Slurm may run the newest attempt of $run, or what ran there still writes. Whoever began
+# slurm_over: fails where Slurm may run the newest attempt of $run, or what ran there still writes. The one that began
 # it may have been cut off before its job was noted.
 slurm_over() {
     asked=

@@ -1,7 +1,7 @@
 """Keep the records of removed runs, which are hidden from names and still count.
 
-If runs could vanish, results could be selected. A tombstone is kept in the index and beside the runs on their host, so
-that another machine that queries the host gets it, too.
+If runs could vanish, results could be selected. The record of a hidden run is kept in the index and beside the runs on
+its host, so that another machine that queries the host gets it, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MOST_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
+class HiddenRun:
     """A removed run, and the host that it ran on. `created` and `removed` are epochs.
 
     `manifest`: the sha256 of its manifest, "" if unknown. `state` and `verdict`: when it was removed. `experiment`: the
@@ -60,21 +60,21 @@ class Tombstone:
         return f"{text}: {self.reason}" if self.reason else text
 
 
-def tombstone_text(tombstone: Tombstone) -> str:
+def hidden_run_text(hidden: HiddenRun) -> str:
     """Write it as one line of JSON, which any shell can pass on."""
-    return json.dumps(to_jsonable(tombstone))
+    return json.dumps(to_jsonable(hidden))
 
 
-def parse_tombstone(text: str) -> Tombstone | None:
-    """Parse a tombstone, which may come from any host; None if it is none."""
+def parse_hidden_run(text: str) -> HiddenRun | None:
+    """Parse such a record, which may come from any host; None if it is none."""
     try:
-        found = from_jsonable(Tombstone, parse_json(text))
+        found = from_jsonable(HiddenRun, parse_json(text))
         return found if _is_sound(found) else None
     except (ValueError, UsageError, RecursionError):
         return None
 
 
-def _is_sound(found: Tombstone) -> bool:
+def _is_sound(found: HiddenRun) -> bool:
     """Check its values: they become table cells."""
     texts = (found.host, found.manifest, found.state, found.verdict, found.experiment, found.by, found.reason)
     return (
@@ -86,20 +86,20 @@ def _is_sound(found: Tombstone) -> bool:
     )
 
 
-def read(db: sqlite3.Connection) -> dict[str, Tombstone]:
-    """Read all tombstones by run id."""
+def read(db: sqlite3.Connection) -> dict[str, HiddenRun]:
+    """Read all hidden runs by run id."""
     rows = db.execute("SELECT document FROM tombstones")
-    return {found.run_id: found for (text,) in rows if (found := parse_tombstone(text))}
+    return {found.run_id: found for (text,) in rows if (found := parse_hidden_run(text))}
 
 
 def on_hosts(db: sqlite3.Connection) -> frozenset[str]:
-    """Return the ids of the runs that have a tombstone on their hosts, too."""
+    """Return the ids of the runs that have such a record on their hosts, too."""
     return frozenset(row[0] for row in db.execute("SELECT run_id FROM tombstones WHERE on_host"))
 
 
-def note(db: sqlite3.Connection, tombstones: Iterable[Tombstone], *, on_host: bool) -> None:
+def note(db: sqlite3.Connection, hidden_runs: Iterable[HiddenRun], *, on_host: bool) -> None:
     """Write these, each in place of an earlier one of its run. `on_host`: their hosts have them, too."""
-    rows = [(each.run_id, tombstone_text(each), on_host) for each in tombstones]
+    rows = [(each.run_id, hidden_run_text(each), on_host) for each in hidden_runs]
     db.executemany("REPLACE INTO tombstones VALUES (?, ?, ?)", rows)
 
 
@@ -107,8 +107,8 @@ def forget(db: sqlite3.Connection, run_ids: Iterable[str]) -> None:
     db.executemany("DELETE FROM tombstones WHERE run_id = ?", [(run_id,) for run_id in run_ids])
 
 
-def settle(db: sqlite3.Connection, reported: Mapping[str, Tombstone], existing: Iterable[str]) -> None:
-    """Update to what a host reports: a tombstone that it no longer has was withdrawn."""
+def settle(db: sqlite3.Connection, reported: Mapping[str, HiddenRun], existing: Iterable[str]) -> None:
+    """Update to what a host reports: such a record that it no longer has was withdrawn."""
     withdrawn = [(run_id,) for run_id in existing if run_id not in reported]
     db.executemany("DELETE FROM tombstones WHERE run_id = ? AND on_host", withdrawn)
     note(db, reported.values(), on_host=True)
