@@ -82,8 +82,8 @@ def judged(bundle: Path, agrees: bool = True) -> dict[str, Any]:
 
 
 def outcome_part(text: str) -> str:
-    """Return what `rlx judge` says after what it computed."""
-    return text.rpartition("\n\n")[2]
+    """Return what `rlx verify` says before what it computed."""
+    return text.partition("\n\n")[0]
 
 
 def test_an_honest_bundle_agrees_where_nothing_is_known(
