@@ -39,7 +39,7 @@ def wording(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(Wording)
 
 
-_OF_THIS_MACHINE = re.compile(r"^rlx: (?:warning|note) RLX5\d\d .*\n(?:    fix: .*\n)?", re.MULTILINE)
+_OF_THIS_MACHINE = re.compile(r"^rlx: (?:warning|note) RLX5\d\d .*\n(?: +fix: .*\n)?", re.MULTILINE)
 
 
 def settled(text: str, named: Mapping[str, str]) -> str:
