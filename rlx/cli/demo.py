@@ -72,12 +72,15 @@ def print_next(folder: Path) -> None:
     """Print what to type next, with these runs and with one's own."""
     from rlx.api.demo import variables
 
-    words = " ".join(f"{name}={shlex.quote(value)}" for name, value in variables(folder).items())
+    exports = "".join(f"  export {name}={shlex.quote(value)}\n" for name, value in variables(folder).items())
     print_text(
-        "Look at them yourself:\n"
-        f"  export {words}\n"
-        "  rlx status -a -v · rlx compare no-noise-baseline-s1 no-noise-aqn-s1 · rlx metrics no-noise-aqn-s1 entropy\n"
-        "With logs that you have: rlx import run.log --name mine · with a recipe: rlx init"
+        f"Look at them yourself:\n{exports}"
+        "  rlx status -a -v\n"
+        "  rlx compare no-noise-baseline-s1 no-noise-aqn-s1\n"
+        "  rlx metrics no-noise-aqn-s1 entropy\n"
+        "With logs that you have: rlx import run.log --name mine\n"
+        "With a recipe: rlx init",
+        wraps=False,
     )
 
 

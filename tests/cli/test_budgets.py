@@ -29,7 +29,8 @@ from rlx.model import Place
 from rlx.runs.copies import mirror_store, mirror_wire
 answer = Path(sys.argv[1]).read_bytes()
 try:
-    frames = mirror_wire.frames_of(Place("evil", "evil"), mirror_wire.MirrorRequest("mark", None), Completed(0, answer, b""))
+    request = mirror_wire.MirrorRequest("mark", None)
+    frames = mirror_wire.frames_of(Place("evil", "evil"), request, Completed(0, answer, b""))
     mirror_store.add(Path(sys.argv[2], "main-1"), frames, 1.0)
     said = "taken"
 except (RlxError, ValueError) as error:

@@ -43,10 +43,10 @@ def test_what_it_says_to_type_next_works_and_the_own_runs_stay_apart(monkeypatch
     assert json.loads(rlx("status", "--json").stdout)["runs"] == []
     assert not Path(os.environ["RLX_HOME"], "index.db").read_bytes().count(b"no-noise")
     lines = said.splitlines()
-    (place,) = [number for number, line in enumerate(lines) if line.startswith("  export ")]
-    for word in shlex.split(lines[place])[1:]:
-        monkeypatch.setenv(*word.split("=", 1))
-    commands = [part.strip().removeprefix("rlx ") for part in lines[place + 1].split("·")]
+    for line in lines:
+        if line.startswith("  export "):
+            monkeypatch.setenv(*shlex.split(line)[1].split("=", 1))
+    commands = [line.removeprefix("  rlx ") for line in lines if line.startswith("  rlx ")]
     assert len(commands) == 3
     for command in commands:
         rlx(*shlex.split(command), code=14 if command.startswith("compare") else 0)

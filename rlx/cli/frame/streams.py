@@ -8,6 +8,7 @@ import re
 import sys
 import textwrap
 from typing import NoReturn, TextIO
+from unicodedata import east_asian_width
 
 from rlx.errors import ExitCode
 
@@ -17,6 +18,9 @@ _COLOURS = {"error": "\x1b[31m", "warning": "\x1b[33m"}
 _STYLES = {"error": "red", "warning": "yellow"}
 _PLAIN = "\x1b[0m"
 _HANGING = 2
+_CHINESE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uff60"
+# A word with the blanks behind it, or one Chinese character, each with the closing marks that belong to it.
+_PIECE = re.compile(rf"(?:[{_CHINESE}]|[^\s{_CHINESE}]+)[\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]*\s*")
 _USUAL = 80
 
 
@@ -91,10 +95,20 @@ def laid_out(text: str, stream: TextIO, *, wraps: bool = True) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """Break a line between words; its further lines are indented by two more. A word that is too long stays whole."""
-    if len(line) <= width:
+    """Break a line between words; its further lines are indented by two more. A word that is too long stays whole.
+
+    Chinese takes two columns a character, and may be broken at any, but not before a closing mark.
+    """
+    if columns_of(line) <= width:
         return line
     margin = " " * (len(line) - len(line.lstrip(" ")))
+    if columns_of(line) > len(line):
+        rows = [margin]
+        for piece in _PIECE.findall(line.strip(" ")):
+            if columns_of(rows[-1]) + columns_of(piece.rstrip(" ")) > width and rows[-1].strip(" "):
+                rows.append(margin + " " * _HANGING)
+            rows[-1] += piece
+        return "\n".join(row.rstrip(" ") for row in rows)
     lines = textwrap.wrap(
         line.strip(" "),
         width,
@@ -106,6 +120,11 @@ def wrapped(line: str, width: int) -> str:
         replace_whitespace=False,
     )
     return "\n".join(lines)
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns of a terminal a text takes. Source: Unicode Standard Annex 11."""
+    return len(text) if text.isascii() else sum(1 + (east_asian_width(one) in "WF") for one in text)
 
 
 def shortened(text: str, most: int) -> str:

@@ -65,12 +65,12 @@ def begin_attempt(
     try:
         done = send_archive(site, "retry", f"{ref.launch_id}-{lineage.attempt}", order_digest(order, site), archive)
     except HostError as error:
-        what = "the attempt may have begun" if error.arrived else "nothing was begun"
+        what = "the attempt may have started" if error.arrived else "nothing was started"
         again = "the same rlx retry again begins nothing twice"
         raise HostError(f"{error.message}\n{ref.run_id}: {what}", again if error.arrived else error.hint) from None
     if done.code != 0:
         complaint = done.err.decode(errors="replace").strip() or f"exit {done.code}"
-        raise RlxError(f"{ref.run_id}: nothing was begun: {complaint}", f"rlx status -v {ref.run_id}")
+        raise RlxError(f"{ref.run_id}: nothing was started: {complaint}", f"rlx status -v {ref.run_id}")
     return done.out.decode(errors="replace").startswith("started")
 
 
