@@ -81,11 +81,11 @@ class Selection:
 
 def select(index: Index, names: Sequence[str], arms: Sequence[Sequence[RunRef]], tell: Tell) -> Selection:
     """Select the runs of these arms that have records; tell which of them were removed."""
-    from rlx.api.judged_comparison import excluded_runs, with_records
+    from rlx.api.judged_comparison import excluded_runs, without_lost_records
     from rlx.api.runs import removal_notes
     from rlx.compare.excluded_runs import ExcludedBy
 
-    kept, gone = with_records(index, arms, tell)
+    kept, gone = without_lost_records(index, arms, tell)
     for note in removal_notes(index, chain(*kept)):
         tell(note)
     left_out = (

@@ -119,7 +119,7 @@ def _runs() -> list[tuple[Any, ...]]:
 
 
 def _rows(name: str, query: str) -> list[tuple[Any, ...]]:
-    """Ask a file of this user straight, without making it: its own module costs half a second."""
+    """Query a database of this user directly and read-only; importing the index module takes half a second."""
     from rlx.api.runs import rlx_home
 
     path = rlx_home() / name

@@ -44,7 +44,7 @@ def with_power(plans: Plans) -> Plans:
 
 
 def _power(plan: LaunchPlan, asked: Registration) -> RecipePower:
-    """By the spread of earlier runs, else by one that is assumed: as far as chance moves a run of so many items."""
+    """Compute the power with the spread of earlier runs; without any, with the one that the number of items causes."""
     from rlx.api.power import Spread, computed_power, earlier_arms, items_power, of_one_metric, spread_of
     from rlx.api.runs import open_index, unheard
 

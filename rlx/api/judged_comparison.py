@@ -159,13 +159,13 @@ def excluded_runs(index: Index, names: Sequence[str], arms: Sequence[Sequence[Ru
     return tuple(sorted(found, key=lambda run: (run.launched, run.launch_id, run.arm, run.seed)))
 
 
-def with_records(
+def without_lost_records(
     index: Index, arms: Sequence[Sequence[RunRef]], tell: Tell
 ) -> tuple[list[tuple[RunRef, ...]], frozenset[str]]:
-    """Return the arms without the runs of a registered experiment whose records are gone, and the ids of these.
+    """Drop the runs of a registered experiment whose records are gone; return the arms and the ids of these runs.
 
-    They have failed, and the answer says so. Of other runs the comparison is refused, as is an arm of which nothing is
-    left: it is not known what they were.
+    They count as failed, and the answer says so. The arms are returned unchanged if no run is registered, or if an arm
+    would be empty: to judge them then raises an error, since it is not known what the missing runs were.
     """
     from rlx.runs.copies.mirror import kept
     from rlx.runs.manifest import read_manifest
@@ -179,6 +179,7 @@ def with_records(
     if not suspects or not is_registered:
         return [tuple(arm) for arm in arms], frozenset()
     rows = judged_snapshots(index, suspects)
+    # The expectations come with the manifest; without it, and after the end, nothing can restore the records.
     gone = frozenset(row.ref.run_id for row in rows if row.expectations is None and row.state.is_terminal)
     rest = [tuple(ref for ref in arm if ref.run_id not in gone) for arm in arms]
     if not all(rest):

@@ -216,7 +216,7 @@ def _in_background(work: Callable[..., None], *arguments: object) -> None:
 def _read_into(
     came: Queue[_Came], index: Index, ref: RunRef, query: LogQuery, tell: Callable[[Place, str], None]
 ) -> None:
-    """Return the lines of one run, then None, where it was moved to, or what went wrong."""
+    """Put the lines of one run into the queue, then None at the end, `_Moved` if it was moved, or the error."""
     from rlx.runs.logs import follow_log
 
     try:
@@ -231,7 +231,7 @@ def _read_into(
 
 
 def _moved_or(problem: RlxError, index: Index, ref: RunRef) -> _Moved | Exception:
-    """Where the run was moved to, which explains that its log is gone; else the problem."""
+    """Return where the run was moved to, which explains that its log is gone; else the problem."""
     try:
         moved = _where_it_went(index, ref)
     except Exception as other:  # noqa: BLE001 - is raised again in the thread that shows it
@@ -255,9 +255,9 @@ def _where_it_went(index: Index, ref: RunRef) -> RunRef | None:
 
 
 def _check(came: Queue[_Came], index: Index, refs: Sequence[RunRef], rebalancing: Rebalancing) -> None:
-    """Tell of runs that were moved, and of those whose logs have no end.
+    """Put into the queue the runs that were moved, and the end of those whose logs have no end mark.
 
-    A lost run records none; nor has that of a run that rlx did not start.
+    The log of a lost run, and of a run that rlx did not start, has no end mark: following it would never stop.
     """
     from rlx.api.runs import where_they_are
     from rlx.runs.importing.log_source import is_adopted

@@ -33,7 +33,8 @@ _MOST_ARMS = 12
 class Spread:
     """The standard deviation between seeds of one arm, in points, that the power is computed with.
 
-    `observed` and `df` are those of the earlier `arms`, whose upper 80 % bound `sd` is; None and 0 where it was given.
+    `sd` is the upper 80 % bound of `observed`, the spread of the earlier `arms` with `df` degrees of freedom. If it was
+    given or assumed, `observed` is None and `df` 0.
     """
 
     sd: float
@@ -44,11 +45,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class SeedsPower:
-    """What so many seeds an arm show. `power` is that for the effect, None where none was named.
+    """Hold what `seeds` seeds per arm can show. `power`: for the effect, None if none was named.
 
-    `visible`: the difference (superiority) or the margin (with no true difference) that is shown with 80 % power, in
-    points; `equivalent_within`: the margin that equivalence shows so. `device_hours`: of all runs, None where the
-    time of a step is not known.
+    With 80 % power, in points: `visible`, the smallest difference (superiority), or for equal arms the smallest margin;
+    `equivalent_within`, the smallest margin of equivalence. `device_hours`: of all runs, None if the time of a step is
+    not known.
     """
 
     seeds: int
@@ -287,7 +288,7 @@ def items_power(items: int, arms: Sequence[EarlierArm]) -> ItemsPower:
 
     known = [value for arm in arms if arm.in_points for value in arm.values]
     share = fmean(known) / 100 if known else _SHARE
-    # As in the test: one right and one wrong answer more, so that a run at 100 % does not seem able to show everything.
+    # One right and one wrong answer are added, as in the test of proportions: else 100 % would have no variance.
     smoothed = (share * items + 1) / (items + 2)
     variance = smoothed * (1 - smoothed)
     return ItemsPower(
@@ -325,9 +326,10 @@ def _claim_words(found: RecipePower) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EarlierArm:
-    """Two or more finished seeds of one arm. `values` of `metric` at `step`, the last that all have, in points.
+    """Two or more finished seeds of one arm. `values`: one per run, the registered primary value, else `metric` at
+    `step`, the last step that all have.
 
-    `in_points`: they are shares, so that a point is a hundredth; else values stand as they are. `hours`: device hours
+    `in_points`: they are shares, given in hundredths; else the values are unchanged. `hours`: device hours
     of one run by its own step times, None where it did not log them.
     """
 

@@ -51,18 +51,18 @@ def retry(runs: Runs, *, from_checkpoint: bool = False, secrets: Mapping[str, st
 
     Without `from_checkpoint` a run begins anew at step 0, and nothing of its earlier attempts counts. With it, the run
     goes on from its last whole checkpoint. A run whose further attempt is running is left alone. `secrets` default
-    to the environment's. Raises NoSuchRun for an unknown name; RlxError for the first run that cannot be retried, of
-    which nothing was begun then.
+    to the environment's. Raises NoSuchRun for an unknown name; RlxError for the first run that cannot be
+    retried: those before it are retried, those after it are not.
     """
     from rlx.api.runs import open_index, runs_or_latest
 
     index = open_index()
     refs = runs_or_latest(index, runs)
     values = os.environ if secrets is None else secrets
-    return [retry_one(index, sight, from_checkpoint, values) for sight in looks_at(index, refs)]
+    return [retry_one(index, sight, from_checkpoint, values) for sight in new_snapshots(index, refs)]
 
 
-def looks_at(index: Index, refs: Sequence[RunRef]) -> list[Snapshot]:
+def new_snapshots(index: Index, refs: Sequence[RunRef]) -> list[Snapshot]:
     """Query them once, all hosts at a time."""
     from rlx.runs import Files, take_snapshots
 
@@ -243,7 +243,7 @@ class RetryingByRecipe:
             self._leave(row, f"not retried: {ended_by}, and retry.on has {', '.join(policy.on)}")
             return False
         try:
-            (sight,) = looks_at(self._index, [row.ref])
+            (sight,) = new_snapshots(self._index, [row.ref])
             begun = retry_one(self._index, sight, policy.from_checkpoint, os.environ, f"retry.on {cause}", spare=True)
         except RlxError as error:
             self._leave(row, f"not retried: {error.message}")

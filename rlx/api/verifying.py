@@ -122,7 +122,7 @@ def judge_bundle(path: str | Path) -> JudgedBundle:
 
 @dataclass(frozen=True, slots=True)
 class _Differences:
-    """`values`: what no version of rlx says otherwise. `words`: what another may; `rules`: what older rules did."""
+    """`values`: differences that no change of version explains. `words`: other wording. `rules`: changed checks."""
 
     values: tuple[Difference, ...] = ()
     words: tuple[Difference, ...] = ()
@@ -249,7 +249,7 @@ def _files(folder: Path) -> set[str]:
 
 
 def _changed_files(folder: Path, runs: Sequence[BundledRun]) -> Iterator[Difference]:
-    """Files that are not what the list of digests says, and manifests and registrations that are others."""
+    """Yield the files, manifests and registrations whose digest is not the listed one."""
     from rlx.runs.bundles.bundle_file import SUMS, run_of
     from rlx.runs.bundles.bundled_run import file_sha256, manifest_sha256
     from rlx.runs.index.registrations import FOLDER, registered_digest

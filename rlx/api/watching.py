@@ -109,7 +109,7 @@ def _log(ref: RunRef) -> str:
 
 
 def _kept(command: str) -> str:
-    """Keep the pane after the command's end, so that it can be read. tmux's own way scrolls the first line away."""
+    """Keep the pane after the command's end, to be read; tmux's `remain-on-exit` would scroll the first line away."""
     return f"{command}; exec cat >/dev/null"
 
 

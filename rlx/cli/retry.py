@@ -35,14 +35,14 @@ def retry(
     attempts counts; with --from-checkpoint their steps up to that checkpoint do. Repeated while an attempt is under
     way, it starts no other. Prints the run ids.
     """
-    from rlx.api.retrying import looks_at, secrets_of
+    from rlx.api.retrying import new_snapshots, secrets_of
     from rlx.api.runs import open_index, runs_or_latest
 
     index = open_index()
     refs = runs_or_latest(index, names)
     _ask_about_several(refs, yes)
     with patience(f"asking {', '.join(dict.fromkeys(ref.host for ref in refs))} …"):
-        sights = looks_at(index, refs)
+        sights = new_snapshots(index, refs)
     secrets = secret_values(secret_file, secrets_of(sights))
     done, failures = _begin_all(index, sights, from_checkpoint, secrets)
     _tell(done, as_json and not failures)

@@ -77,7 +77,7 @@ class Pair:
 
     @property
     def broken(self) -> Broken:
-        """What differs in the evaluation, declared or not, by condition; the template of another model is its own."""
+        """Evaluation differences by condition, declared or not; without the chat template where the models differ."""
         own = self.of_other_models
         return self.measure.broken(item for item in self.differences if not (own and item.key == CHAT_TEMPLATE))
 
@@ -114,9 +114,9 @@ class Pair:
 
     @property
     def items(self) -> ItemCount:
-        """Return n of the runs that are tested, and its source. Where they differ in n, RLX902 is there instead.
+        """Return the number of items `n` of the tested runs, and its source. If runs differ in it, RLX902 says so.
 
-        None where one of them has none: nothing shows that it was validated on as many items as the others.
+        `n` is None if a run has none: nothing shows that it was validated on as many items as the others.
         """
         counts: dict[ItemCount, list[str]] = {}
         for run in self.runs if self.has_seeds else self.checkpoints:

@@ -89,8 +89,8 @@ class Measure:
     """What is compared, and so which differences are of the measurement.
 
     `is_result`: a run names this metric as its result. `graded_apart`: `eval.post` has a reward of its own in all runs.
-    `systems`: whole systems are compared, which may begin with other weights. `graded_alike`: the answers that they
-    have in common show that their rewards grade alike.
+    `systems`: whole systems are compared, which may begin with other weights. `graded_alike`: their rewards gave equal
+    scores to all answers that they have in common.
     """
 
     metric: str
@@ -101,7 +101,7 @@ class Measure:
 
     @property
     def conditions(self) -> frozenset[Condition]:
-        """What must be alike: all of an evaluation; of a score in the training its reward; of anything else nothing."""
+        """Conditions that must be alike: all for a validation metric, the reward for a training score, else none."""
         if is_validation(self.metric) or self.is_result:
             waived = {Condition.WEIGHTS, *([Condition.REWARD] if self.graded_alike else [])} if self.systems else set()
             return frozenset(Condition) - waived
@@ -152,7 +152,7 @@ class Measure:
 
 @cache
 def _of_backends(rows: tuple[tuple[str, str], ...]) -> Conditions:
-    """Return the patterns for keys of training programs, of all back-ends together."""
+    """Return the patterns for keys of training programs, of all back-ends. `rows` is only the key of the cache."""
     tables = [module.CONDITIONS for _, module in parts("differences")]
     return {each: tuple(name for table in tables for name in table.get(each, ())) for each in Condition}
 

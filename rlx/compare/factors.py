@@ -40,7 +40,7 @@ def listed(names: Sequence[str]) -> str:
 
 def shown_factors(control: ComparedArm, treatment: ComparedArm, factors: Sequence[str]) -> tuple[str, ...]:
     """Say of each factor how each arm shows it: `train.lr shown by actor/lr`, in one sentence where both do alike."""
-    # Noise alone is said in the verdicts.
+    # If noise is the only factor, the verdicts say how it shows.
     return tuple(_shown(control, treatment, factor) for factor in factors if tuple(factors) != (NOISE,))
 
 
@@ -57,7 +57,7 @@ def _shown(control: ComparedArm, treatment: ComparedArm, factor: str) -> str:
 
 def _words(arm: ComparedArm, factor: str, traces: set[str]) -> Iterator[str]:
     for run in arm.runs:
-        # A run that does not change the factor has its traces under the first key of their rows.
+        # A run that does not change the factor files its traces under the first key of their rows.
         found = [*_of(run, factor)] or [trace for trace in run.verdict.traces if trace.by in traces]
         if found:
             yield from map(_trace_words, found)

@@ -92,7 +92,9 @@ def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
 
 
 def other_evaluation(pair: Pair) -> Iterator[Finding]:
-    """Object to another metric, validation set or way to evaluate, declared or not: the treatment is the training's."""
+    """Object to another metric, validation set or way to evaluate, even a declared one: a treatment may only change
+    the training.
+    """
     labels = pair.control.label, pair.treatment.label
     for what, control, treatment in _other_measurement(pair):
         message = f"{what} differs: {labels[0]} has {control}, {labels[1]} has {treatment}"
@@ -108,7 +110,7 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
 def undeclared_settings(pair: Pair) -> Iterator[Finding]:
     """Object to a setting of the training that differs and that no arm declares: it may be the cause instead.
 
-    Of whole systems say how many differences there are: none is credited, and none objected to.
+    If whole systems are compared, only count the differences: none is credited, none is an error.
     """
     if pair.measure.systems:
         words = f"whole systems are compared, {counted(len(pair.differences), 'difference')}: {named(pair.differences)}"
@@ -167,7 +169,7 @@ def one_seed_words(pair: Pair) -> str:
 
 
 def control_collapsed(pair: Pair) -> Iterator[Finding]:
-    """Warn of a difference from a training that failed. That of a treatment is what the treatment did."""
+    """Warn that the control collapsed. A treatment that collapses is a result, and gets no warning."""
     runs = pair.control.runs
     fell = {
         run.label: finding
@@ -246,7 +248,7 @@ def _listed(values: Collection[object]) -> str:
 
 def seed_findings(pair: Pair) -> tuple[Finding, ...]:
     """Return all findings about the two arms' seeds, in order of their ids."""
-    # Two systems may differ in what the runs of one may not.
+    # Also where whole systems are compared, the runs within one arm must be alike.
     within = replace(pair.measure, systems=False)
     unlike = (finding for arm in pair.arms for finding in unlike_runs(arm, within))
     checks = (same_seed_twice, excluded_seeds)

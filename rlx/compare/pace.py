@@ -67,7 +67,7 @@ def pace(evidence: Evidence, devices: int) -> Pace:
 
 
 def _rates(evidence: Evidence, times: dict[int, float], devices: int) -> Any:
-    """Tokens a second at each step, as the run logged it, else by its tokens, else by its devices."""
+    """Return tokens per second at each step: as logged, else from tokens and step time, else from the devices' rate."""
     import numpy as np
 
     at, seconds = np.array([*times], np.int64), np.array([*times.values()])

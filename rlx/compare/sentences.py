@@ -28,7 +28,7 @@ _NAME, _NAMED_TREATMENTS = 60, 3
 
 def sentences(pair: Pair, contrast: Contrast, is_share: bool, treatments_tested: int) -> tuple[str, ...]:
     """Return the sentences of one treatment: the numbers, what they mean, and what one seed per arm leaves open."""
-    said = (*_sentences(pair, contrast, Unit(is_share), treatments_tested), *together(pair))
+    said = (*_sentences(pair, contrast, Unit(is_share), treatments_tested), *joint_credit(pair))
     return said if pair.has_seeds else (*said, one_seed_words(pair))
 
 
@@ -48,7 +48,7 @@ def _sentences(pair: Pair, contrast: Contrast, unit: Unit, treatments_tested: in
     )
 
 
-def together(pair: Pair) -> Iterator[str]:
+def joint_credit(pair: Pair) -> Iterator[str]:
     """Name all factors of a treatment that has several: no test tells which of them a difference is due to."""
     if pair.measure.systems:
         found = counted(len(pair.differences), "difference")
@@ -77,7 +77,7 @@ def numbers_sentences(pair: Pair, contrast: Contrast, unit: Unit) -> tuple[str, 
 
 
 def later_steps(pair: Pair) -> Iterator[str]:
-    """Name the runs with values after the compared step, which those runs' owners did not choose as the end."""
+    """Name the runs with values after the compared step, which is the last that all runs have."""
     later = [run for run in pair.runs if run.final and pair.step is not None and run.final.step > pair.step]
     if later:
         ends = ", ".join(f"{run.label} has them up to step {run.final.step}" for run in later if run.final)

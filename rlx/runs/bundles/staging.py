@@ -36,8 +36,8 @@ def gather(
     """Copy the evidence of runs into `folder`, with the experiments that they name, and mask secrets in them.
 
     Of `others` that belong to no such experiment, only what they were and how they ended is copied. What cannot be
-    copied is reported. Returns, by run id, when hosts were last queried that could not be asked for the whole log of a
-    run that did not finish. Raises RlxError if the folder cannot be written.
+    copied is reported. Returns, for each unfinished run whose whole log could not be fetched, when its host was last
+    queried. Raises RlxError if the folder cannot be written.
     """
     silent: dict[str, float | None] = {}
     registered = _registered(index, compared)
@@ -96,7 +96,7 @@ def _take(source: Path, names: Iterable[str], target: Path, tell: Tell) -> None:
 
 
 def _take_outputs(mirror: Path, target: Path) -> None:
-    """Replace the counts of answers by the outputs of validations that were fetched."""
+    """Replace the number of answers, all that a mirror has, by the validation outputs that were fetched."""
     for path, file in read_cursor(mirror).files.items():
         attempt, folder, name = path.rpartition(f"/{VALIDATION_DIR}/")
         fetched = mirror / attempt / "outputs" / f"{name.removesuffix('.jsonl')}-{file.inode}-{file.bytes}" / name

@@ -59,7 +59,7 @@ class LogCopy:
 
     `changed` is when the log was last written and `now` when that was queried, by the clock of its host; `as_of` is the
     same moment by this machine's; `silent_since`: the first failed query after it. `writers` as in LogAnswer; `gone`:
-    the file no longer exists.
+    the file no longer exists, or another run writes it now.
     """
 
     attempt: int = 1

@@ -16,7 +16,7 @@ from typing import Any
 
 from rlx.errors import UsageError
 from rlx.model import Place, RunState, from_jsonable, to_jsonable
-from rlx.runs.index import hidden_runs as hidden_runs
+from rlx.runs.index import hidden_runs
 from rlx.runs.index.hidden_runs import HiddenRun
 from rlx.runs.run import RunRef
 from rlx.runs.status.observation import Observation
@@ -25,7 +25,8 @@ _VERSION = 4
 _ARRIVAL_S = 3600.0
 """Nothing of a launch that was interrupted longer ago than this can still arrive."""
 
-# These were added without a new version.
+# Added without a new version. Tables keep their first names: promises (launched manifests), sightings (cached states),
+# tombstones (hidden runs).
 _LATER_TABLES = (
     "CREATE TABLE IF NOT EXISTS promises("
     " run_id TEXT NOT NULL, manifest TEXT NOT NULL, container TEXT NOT NULL, PRIMARY KEY (run_id, manifest))",

@@ -109,7 +109,7 @@ def unjudged(ref: RunRef, error: Exception) -> RlxError:
 
 
 def judge_beside(index: Index, pairs: Iterable[tuple[JudgedRun, JudgedRun]]) -> list[JudgedRun]:
-    """Judge the run of each (control, run) again with the control at hand, which sharpens the engine's signal.
+    """Judge the run of each (control, run) again: the control's gap is the baseline of the run's second signal.
 
     A run without noise, or whose control has noise or is invalid, is returned unchanged.
     """

@@ -1,7 +1,7 @@
 """Cache the states of parsers in `RLX_HOME/parsed`, so that only the end of a log of gigabytes is read again.
 
 If it is removed, the next query takes longer. Files are replaced atomically, so that several rlx may use it at once,
-and have the form of `evidence.cache.sections`, in which a damaged one counts as none.
+and have the form of `rlx/evidence/cache/kept_sections.py`: a damaged file counts as missing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rlx.evidence.cache.kept_sections import SectionWriter, load_sections
 MOST_BYTES = 2 << 30
 MOST_DAYS = 30
 _TIDY_EVERY = 8
-"""The folder is tidied after each eighth of its limit, because that takes time by the number of files."""
+"""The folder is tidied whenever an eighth of its size limit was written, since tidying lists all files."""
 
 
 class ParsedFiles:

@@ -89,7 +89,7 @@ def launch(plans: Sequence[LaunchPlan], secrets: Mapping[str, str], home: Path, 
     _check(plans, secrets)
     index = Index(home)
     registered = with_registrations(home, plans)
-    # By the plans without times: the same plans are the same launch, whenever they are launched again.
+    # The journal finds a launch by the digest of its plans without times: the same plans are the same launch.
     pending = _journal(index, plans, asked)
     tokens = ray_tokens(home, pending.runs) if plans[0].workers else {}
     shares = _shares_of(index, pending, registered, is_sweep=bool(asked))
@@ -199,7 +199,7 @@ def _is_history(seen: Sequence[Observation], age_s: float) -> bool:
 
 
 def _cut_off(index: Index, pending: PendingLaunch, part: Part, error: HostError, *, alone: bool) -> HostError:
-    """Conclude from no answer: nothing happened, or it is unknown; only then the launch stays in the journal."""
+    """Handle a missing answer: forget the launch if nothing can have started, else keep it in the journal."""
     again = "the same launch again completes it and starts nothing twice"
     if error.arrived:
         return HostError(

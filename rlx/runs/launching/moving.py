@@ -1,5 +1,7 @@
 """Move a block of a sweep that has not begun: withdraw it from its host, then ship it to another one.
 
+A block is one run of each arm with one seed; its runs share a host.
+
 Withdrawing is one step on the host, either before or after the first of its runs begins
 (`rlx/payload/supervise/72-withdraw.sh`). Only what the host reports as withdrawn is shipped elsewhere. The journal says
 at every moment which host may have the block, so that any later call can continue the move.

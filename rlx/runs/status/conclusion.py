@@ -66,7 +66,7 @@ def _without_answer(run_id: str, known: CachedState | None, failure: RlxError, n
     """Conclude from no answer, never `lost`. A cached end is final, whatever happens to the host."""
     if known is None:
         return unreachable(Observation(run_id, RunState.UNREACHABLE), None, failure, now)
-    # Lost is no recorded end: its folder or its container may have been missing for a while.
+    # `lost` is a conclusion, not a record: the run directory may come back.
     if known.observation.state.is_terminal and known.observation.state is not RunState.LOST:
         return _by_now(known, now)
     return unreachable(known.observation, known.seen, failure, known.silent_since or now)

@@ -37,7 +37,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """A run that waits for `count` of the devices `could`; both None if its rlx is too old to say so.
+    """A run that waits for `count` of the devices `could`, those that it may use; both None if its rlx is too old.
 
     `behind` are the runs that have such devices, or wait for them ahead of it. `start` is an estimate.
     """
