@@ -80,7 +80,6 @@ def judge_answer(recipe: ReadRecipe, facts: Mapping[str, Any], where: str, *, ca
 
 
 def _refuse_private(resolved: ResolvedRecipe) -> None:
-    from rlx.errors import UsageError
     from rlx.planning.rules import check
 
     for finding in check(resolved):
@@ -140,7 +139,6 @@ def make_tiny_data(site: Site, to: str, *, force: bool = False, tell: Tell = unh
 
 def _run(site: Site, arguments: list[str]) -> Completed:
     """Run the maker there: the program is an argument, its input is stdin, and nothing else is written."""
-    from dataclasses import replace
 
     from rlx.hosts import transport_for
     from rlx.hosts.sent_python import python_here_or_there

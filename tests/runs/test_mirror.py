@@ -19,6 +19,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.errors import RlxError
 from rlx.evidence import read_evidence
+from rlx.hosts import transport_for
+from rlx.hosts.script_parts import run_part
 from rlx.model import LOCAL
 from rlx.resources import payload_folder
 from rlx.runs import Index, RunPaths, RunRef, supervisor
@@ -63,7 +65,8 @@ class Run:
         """What another refresh would bring."""
         files = mirror_store.read_cursor(self.home / "r1").files
         known = {f"r1/{path}": (file.inode, file.bytes) for path, file in files.items()}
-        return mirror_wire.ask(LOCAL, str(self.root), ["r1"], known, 60)
+        request = mirror_wire.request(str(self.root), ["r1"], known, 60)
+        return mirror_wire.frames_of(LOCAL, request, run_part(transport_for(LOCAL), request.part, 60))
 
     def assert_same_evidence(self) -> None:
         assert read_evidence(RunPaths(self.home / "r1").attempts) == read_evidence(RunPaths(self.dir).attempts)

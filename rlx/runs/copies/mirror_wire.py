@@ -11,9 +11,9 @@ from functools import cache, partial
 
 from rlx.errors import RlxError
 from rlx.evidence import MAX_LINE_BYTES, needles
-from rlx.hosts import Completed, transport_for
+from rlx.hosts import Completed
 from rlx.hosts.host_errors import reading_answer
-from rlx.hosts.script_parts import ScriptPart, run_part, slim
+from rlx.hosts.script_parts import ScriptPart, slim
 from rlx.model import Cmd, Place
 from rlx.model.run_dir import (
     COMPOSED_FILE,
@@ -99,18 +99,11 @@ class MirrorRequest:
     part: ScriptPart
 
 
-def ask(
-    place: Place, root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float
-) -> list[FileFrame]:
-    """Query what is new in the files of these runs; `known`: path -> (inode, bytes) says up to where one is copied.
-
-    Raises RlxError if the host does not answer in time, or not completely. It reads for a quarter of that time.
-    """
-    mirror_request = request(root, ids, known, timeout_s)
-    return frames_of(place, mirror_request, run_part(transport_for(place), mirror_request.part, timeout_s))
-
-
 def request(root: str, ids: Sequence[str], known: Mapping[str, tuple[str, int]], timeout_s: float) -> MirrorRequest:
+    """Make the request for what is new in the files of these runs, read for a quarter of `timeout_s`.
+
+    `known`: path -> (inode, bytes), up to where each file is copied.
+    """
     mark = secrets.token_hex(16)
     sought = "\n".join(needle.decode() for needle in needles())
     limits = (str(MAX_LINE_BYTES), str(_READ_BYTES), str(_FILE_BYTES), str(math.ceil(timeout_s / 4)))
