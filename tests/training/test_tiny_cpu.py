@@ -63,8 +63,7 @@ def test_the_control_looked_at_each_step_and_saw_nothing(demo: Laptop) -> None:
 
 
 def test_compare_speaks_of_checkpoints_and_not_of_the_treatment(demo: Laptop) -> None:
-    shown = demo.rlx("compare", "baseline", "aqn").stdout
-    assert "80 %" in shown and "n = 100 items" in shown
+    assert "n = 100 items" in demo.rlx("compare", "baseline", "aqn").stdout
     (contrast,) = json.loads(demo.rlx("compare", "baseline", "aqn", "--json").stdout)["contrasts"]
     assert contrast["test"]["n"] == 100
     # A test of two checkpoints names their runs; one of the treatment names none.
