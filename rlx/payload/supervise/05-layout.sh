@@ -28,6 +28,7 @@ LINEAGE_FILE=lineage.json
 RESUME_FILE=resume
 LOG_FILE=log
 METRICS_FILE=metrics.jsonl
+RAY_JOBS_FILE=ray_jobs.jsonl
 USAGE_FILE=usage
 PROVENANCE_FILE=provenance.json
 COMPOSED_FILE=hydra/.hydra/config.yaml
