@@ -69,8 +69,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--group", action="append", default=[], choices=list(GROUPS), help="only the tests of this group")
 
 
+class _FailuresAtOnce:
+    """Name a test when it fails, so that a run of an hour that is interrupted has not lost it."""
+
+    def __init__(self, config: pytest.Config):
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\nfailed: {report.nodeid} ({report.when})")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_PER_RUN] = {}
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_FailuresAtOnce(config))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
