@@ -245,7 +245,7 @@ def test_plan_shows_the_nodes_and_refuses_one_host_twice(
     monkeypatch.setenv("RLX_PROJECT", str(hosts))
     trust_project()
     recipe = "qwen2.5-7b-deepscaler-mindspeed-npu16"
-    words = ["plan", recipe, "--set", "layout.nodes=2", "--set", "layout.devices_per_node=8", "--host"]
+    words = ["plan", recipe, "-v", "--set", "layout.nodes=2", "--set", "layout.devices_per_node=8", "--host"]
     job = CliRunner().invoke(command_line(words), [*words, "hpc"])
     done = CliRunner().invoke(command_line(words), [*words, "h1,h2"])
     nodes = [

@@ -68,7 +68,9 @@ def test_the_last_checkpoint_is_evaluated_after_the_training(start: Start, tmp_p
     assert run.leaves_nothing(), run.left()
     evidence = read_evidence([run.folder / "attempts/1"])
     verdict = judge(evidence, run.launch.expectations, RunState.FINISHED, arm="main")
-    assert {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE} == {"RLX724"}
+    # RLX781: the stand-in gives one answer to all questions.
+    found = {finding.id for finding in verdict.findings if finding.severity is not Severity.NOTE}
+    assert found == {"RLX724", "RLX781"}
     metric = run.launch.expectations.metric
     assert metric == "val-core/post/acc/mean@1"
     items = read_items(run.folder / "attempts/1/validation", 4, metric)

@@ -62,7 +62,7 @@ def test_a_node_that_dies_ends_the_run_and_stop_ends_both(rig: Rig, tmp_path: Pa
     stopped = launch(rig.client, tmp_path, ENDLESS, hosts="h1,h2")
     until(rig.client, stopped, lambda one: one["steps_done"] >= 1)
     said = rig.client.rlx("stop", stopped, timeout_s=PATIENCE_S).stdout.decode()
-    assert said.count("nothing left") == 2
+    assert said.count("no processes left") == 2
     assert row(rig.client, stopped)["state"] == "stopped"
     assert_nothing_is_left(rig)
 
