@@ -81,7 +81,7 @@ def test_two_hosts_make_one_each_and_keep_it(made: Callable[..., Sweep]) -> None
     sweep.rlx("doctor", "h1")
     assert made_there(sweep.hosts[0]) == []
     sweep.launch("--seed", 1, 2, "-y")
-    assert sweep.heard(f"of {IMAGE} (sha256:")
+    assert sweep.heard(f"{IMAGE} (sha256:")
     until(lambda: all(map(began, sweep.hosts)), "each host has begun", 120)
     for host in sweep.hosts:
         (name,) = made_there(host)
@@ -105,7 +105,7 @@ def test_two_hosts_make_one_each_and_keep_it(made: Callable[..., Sweep]) -> None
     assert inspect(sweep.hosts[0], made_there(sweep.hosts[0])[0])["Image"] in manifest
     first = [inspect(host, made_there(host)[0])["Id"] for host in sweep.hosts]
     sweep.launch("--seed", 3, "--seed", 4, "-y")
-    assert not sweep.heard(f"of {IMAGE} (sha256:")
+    assert not sweep.heard(f"{IMAGE} (sha256:")
     until(lambda: all(row["state"] == "finished" for row in sweep.rows()), "those have finished", 120)
     assert [inspect(host, made_there(host)[0])["Id"] for host in sweep.hosts] == first
     assert [of_others(host) for host in sweep.hosts] == before
