@@ -32,16 +32,26 @@ exec sleep infinity
 """
 
 
+# With processes and a network of its own: what ends every Python of the machine ends those alone.
+_ALONE = ("--pid", "--net", "--fork", "--mount-proc", "--kill-child")
+
+
 @contextmanager
-def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> Iterator[Path]:
-    """While it lasts, the local host has these nodes in its /dev. Yields a folder for programs, first on its PATH."""
+def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str, is_alone: bool = False) -> Iterator[Path]:
+    """While it lasts, the local host has these nodes in its /dev. Yields a folder for programs, first on its PATH.
+
+    `is_alone`: it has processes and ports of its own, too, and nothing that runs there reaches this machine's.
+    """
     if os.geteuid() != 0 or not (shutil.which("unshare") and shutil.which("setpriv")):
         pytest.skip("device nodes of our own need root and a mount namespace")
     programs, dev = folder / "programs", folder / "dev"
     programs.mkdir()
     dev.mkdir()
     keeper = subprocess.Popen(
-        ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "sh", "-c", _SETUP, "devices", str(dev), *nodes],
+        [
+            *("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", *(_ALONE if is_alone else ())),
+            *("sh", "-c", _SETUP, "devices", str(dev), *nodes),
+        ],
         stdout=subprocess.PIPE,
         text=True,
         encoding="utf-8",
@@ -50,9 +60,15 @@ def machine_with(folder: Path, monkeypatch: pytest.MonkeyPatch, *nodes: str) -> 
         assert keeper.stdout is not None
         if keeper.stdout.readline() != "ready\n":
             pytest.skip("this kernel does not let us have a mount namespace")
-        shell = shutil.which("sh")
+        shell, pid, spaces = shutil.which("sh"), str(keeper.pid), "--mount"
+        if is_alone:
+            pid = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="utf-8").split()[0]
+            spaces = "--mount --net --pid"
+            subprocess.run(["nsenter", "--net", "--target", pid, "ip", "link", "set", "lo", "up"], check=True)
+        # Inside, the number of that process means another one.
+        enter = f'[ -z "$TEST_IS_INSIDE" ] || exec {shell} "$@"\nexport TEST_IS_INSIDE=1\n' if is_alone else ""
         (programs / "sh").write_text(
-            f'#!{shell}\nexec nsenter --mount --target {keeper.pid} {shell} "$@"\n', encoding="utf-8"
+            f'#!{shell}\n{enter}exec nsenter {spaces} --target {pid} {shell} "$@"\n', encoding="utf-8"
         )
         (programs / "sh").chmod(0o755)
         monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")

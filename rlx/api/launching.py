@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.first_form import DeclaredArm
     from rlx.runs import Launched, RunRef
+    from rlx.shell_reader.contained_commands import Reach
 
 MANY_RUNS = 8
 # A plan is about 200 kB, most of it the payload.
@@ -146,13 +147,17 @@ def _shares(plans: Sequence[LaunchPlan]) -> list[list[LaunchPlan]]:
 
 def _judged(plans: Sequence[LaunchPlan], looks: HostQueries, folder: Path) -> list[tuple[LaunchPlan, PlannedRun]]:
     """Each plan of one place with what it is now. Raises what `plan_again` raises."""
+    from rlx.planning.probing.machine import reach_of
+
     folder.mkdir()
     recipes = [recipe_of(plan, folder / str(i)) for i, plan in enumerate(plans)]
     found = find_backends(looks, [recipe for recipe in recipes if recipe], looks.target)
     _check_containers(looks.target, looks.found())
     trees = iter(found())
     pairs = zip(plans, recipes, strict=True)
-    return [(plan, _again(plan, recipe, next(trees) if recipe else None)) for plan, recipe in pairs]
+    queried = looks.result()
+    reach = reach_of(queried[0].results) if queried else None
+    return [(plan, _again(plan, recipe, next(trees) if recipe else None, reach)) for plan, recipe in pairs]
 
 
 def recipe_of(plan: LaunchPlan, folder: Path | None = None) -> ResolvedRecipe | None:
@@ -190,7 +195,9 @@ def _plans(document: Any, path: str) -> list[Any]:
     return plans
 
 
-def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None) -> PlannedRun:
+def _again(
+    plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation | None, reach: Reach | None
+) -> PlannedRun:
     from rlx.api.hosts import target_of
     from rlx.hosts.node_plans import as_nodes
     from rlx.planning.preflight import sealed_plan
@@ -199,7 +206,7 @@ def _again(plan: LaunchPlan, recipe: ResolvedRecipe | None, tree: Installation |
     bare = [replace(node, findings=(), workers=(), cluster=None, registration=registered) for node in plan.parts]
     nodes = [place.placed(node) for place, node in zip(target_of(plan).nodes, bare, strict=True)]
     wanted = recipe.recipe.layout.nodes if recipe else len(plan.nodes)
-    return PlannedRun(sealed_plan(as_nodes(nodes, wanted), recipe, tree), tree)
+    return PlannedRun(sealed_plan(as_nodes(nodes, wanted), recipe, tree, reach=reach), tree)
 
 
 def _registered(plan: LaunchPlan, recipe: ResolvedRecipe | None) -> Registration | None:

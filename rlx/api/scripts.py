@@ -49,6 +49,7 @@ def plan_script(
     from rlx.api.planning import PlannedRun, Plans, find_backends
     from rlx.backends.shared.users_launches import UsersScript
     from rlx.planning.preflight import sealed_plan
+    from rlx.planning.probing.machine import reach_of
 
     script = read_script(path, name, arm, aqn)
     target = named_target(host, container, devices)
@@ -61,7 +62,9 @@ def plan_script(
     names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
     wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
     plan = place.placed(script.engine.plan(wanted, place.site))
-    return Plans((PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines)),), looks.result())
+    queried = looks.result()
+    reach = reach_of(queried[0].results) if queried else None
+    return Plans((PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines, reach=reach)),), queried)
 
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:

@@ -275,6 +275,13 @@ class LoggedFault(NamedTuple):
     first: str
 
 
+class Intervention(NamedTuple):
+    """A command of a user's script, and what was done in its place to keep it within the run."""
+
+    command: str
+    done: str
+
+
 @dataclass(frozen=True, slots=True)
 class Disagreement:
     """Two sources, or two lines of one source, give one metric of one step different values."""
@@ -348,8 +355,9 @@ class Evidence:
     that no real log has confirmed yet; empty if nothing. `begun`: the further attempts that count. `reconfigured`: in
     words, where they ran with other settings than before. `times`: of the attempts that ended. `faults`: those that the
     log reports although the training continued. `setting_mismatches`: in words, which settings of the plan the engine
-    composed with another value. `digest`: identifies the files that it was read from, and the rlx that read them; empty
-    where they may still be written to, or nothing was kept of them. What was added later is not in it.
+    composed with another value. `interventions`: which commands of a user's script were kept within the run.
+    `digest`: identifies the files that it was read from, and the rlx that read them; empty where they may still be
+    written to, or nothing was kept of them. What was added later is not in it.
     """
 
     metrics: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
@@ -378,6 +386,7 @@ class Evidence:
     setting_mismatches: tuple[str, ...] = ()
     times: tuple[AttemptTime, ...] = ()
     faults: tuple[LoggedFault, ...] = ()
+    interventions: tuple[Intervention, ...] = ()
     digest: str = field(default="", compare=False)
 
     @property

@@ -8,7 +8,7 @@
       latest -> attempts/<k>
       attempts/<k>/
         lineage.json  resume
-        interventions.jsonl  ray_jobs.jsonl
+        ray_jobs.jsonl
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
         state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
@@ -16,11 +16,10 @@
 
 `request` names the scheduler of a job and what is asked of it, `docker` says of what a job makes its container, and
 `image` is the id of the image that a run is in.
-`interventions.jsonl` has a line for each command of a user's script that was changed or refused, to keep it within its
-run: `at` (seconds since 1970), `command`, `done` and `lines`, how many equal ones followed. `ray_jobs.jsonl` has a line for
-each job that the script hands to a Ray: `submission_id`, `address` (of Ray's dashboard, http://HOST:PORT), `at`, `ray` (the
-program that submits it) and `own` (whether the run started that Ray). A line is written before the job is submitted, so that
-Ray may never have heard of it.
+`events/interventions.jsonl` has a line for each command of a user's script that was kept within its run: `at` (seconds
+since 1970), `command` and `done`. `ray_jobs.jsonl` has one for each job that it hands to a Ray: `submission_id`,
+`address` (of Ray's dashboard, http://HOST:PORT), `at`, `ray` (the program that submits it) and `own` (whether the run
+started that Ray). It is written before the job is submitted, so Ray may never have heard of that one.
 `lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. The `stop` that
 ended an attempt, and its `job`, move into its state when the next one begins.
 
@@ -67,9 +66,9 @@ USAGE_FILE = "usage"
 PROVENANCE_FILE = "provenance.json"
 COMPOSED_FILE = "hydra/.hydra/config.yaml"  # of back-ends without Hydra, too
 PRINTED_FILE = "console_config"
-INTERVENTIONS_FILE = "interventions.jsonl"
-RAY_JOBS_FILE = "ray_jobs.jsonl"
 EVENTS_DIR = "events"
+INTERVENTIONS_FILE = f"{EVENTS_DIR}/interventions.jsonl"
+RAY_JOBS_FILE = "ray_jobs.jsonl"
 VALIDATION_DIR = "validation"
 STATE_DIR = "state"
 

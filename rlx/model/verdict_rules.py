@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from rlx.findings import finding_row
 
-RULES = 3
+RULES = 4
 """A check that is added, or that answers otherwise, takes the next number."""
 FIRST_RULES = 1
 """The rules of everything that names no version: what was judged up to commit cf603b12."""

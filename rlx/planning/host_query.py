@@ -219,7 +219,9 @@ def _questions(site: Site, wanted: HostRequirements) -> tuple[_Questions, _Quest
         return host_questions(site), []
     if wanted.backend is not None:
         return host_questions(site), environment_questions(site, wanted)
-    return [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,))], [Question(MACHINE), Question(DEVICES)]
+    shell = machine.shell_question(site)
+    host = [Question(MACHINE), Question(TOOLS), Question(DISK, (site.root,))]
+    return host, [Question(MACHINE), Question(DEVICES), shell]
 
 
 def _ask_and_locate(

@@ -15,6 +15,7 @@ from rlx.errors import ExitCode
 from rlx.model import Finding, LaunchPlan, Severity
 from rlx.model.launch_plan import seal
 from rlx.planning.script_lines import script_findings
+from rlx.shell_reader.contained_commands import Reach
 
 if TYPE_CHECKING:
     from rlx.model import Installation
@@ -32,16 +33,19 @@ def sealed_plan(
     found: Installation | None = None,
     *,
     accepts_lines: bool = False,
+    reach: Reach | None = None,
 ) -> LaunchPlan:
     """Check the plan's recipe against the rules and seal the plan: only a sealed plan can be launched.
 
     The layers that take noise are added to the plan's expectations, since the model's architecture determines them.
 
     `resolved` is the recipe. It is None for a plan without a recipe, whose script is searched instead; `accepts_lines`:
-    the user accepted the lines that affect other processes. `found` is the back-end that a query found on the host.
+    the user accepted the lines that affect other processes; `reach` is what the shell of its place finds of what keeps
+    them within the run. `found` is the back-end that a query found on the host.
     """
     if resolved is None:
-        return seal(replace(plan, findings=(*plan.findings, *script_findings(plan, accepted=accepts_lines))))
+        found_lines = script_findings(plan, accepted=accepts_lines, reach=reach or Reach())
+        return seal(replace(plan, findings=(*plan.findings, *found_lines)))
     from rlx.planning.noise_layers import with_expected_layers
     from rlx.planning.rules import check
 

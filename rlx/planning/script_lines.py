@@ -16,11 +16,13 @@ from rlx.errors import UsageError
 from rlx.model import Finding, LaunchPlan, Severity
 from rlx.model.run_dir import SCRIPT_DIR
 from rlx.shell_reader import Unknown, Word, read_script, wrappers
+from rlx.shell_reader.contained_commands import Reach, without_contained
 from rlx.shell_reader.shell_syntax import without_printed
 
 ACCEPTED = "--accept-lines"
 RAY_JOB, RAY_START = "RLX046", "RLX047"
 """The ids of the findings."""
+_NOTHING = Reach()
 _MOST_SHOWN = 5
 _WIDEST = 100
 # Patterns for text that is not parsed: in a substitution, whose commands the reader does not follow, and in a script
@@ -40,6 +42,8 @@ class _Kind:
     lines: re.Pattern[str] | None
     what: str
     fix: str
+    kept: str = ""
+    """What becomes of such lines where they reach what keeps them within the run."""
 
 
 # A process by the variable that holds its number, as of a child of the script's own.
@@ -55,6 +59,7 @@ _KINDS = (
         ),
         "would end processes, or a Ray, that do not belong to this run",
         "remove them: rlx gives each run its own Ray and ends the processes that it leaves",
+        "reach the processes and the Ray of this run alone",
     ),
     _Kind(
         "RLX032",
@@ -74,6 +79,7 @@ _KINDS = (
         "hands the training to a Ray as a job, which is no process of this run: `rlx stop` would not end it, and the "
         "devices would be released while it runs",
         "start the training itself, without `ray job submit`",
+        "go to the Ray of this run, with the id of the run",
     ),
     _Kind(
         RAY_START,
@@ -81,6 +87,7 @@ _KINDS = (
         None,
         "starts or joins a Ray on a port that other users may use, so the training may run in another user's Ray",
         "remove it: rlx gives each run its own Ray; or start it with `--port 0`",
+        "get ports, a folder, a token and the devices of this run",
     ),
     _Kind(
         "RLX033",
@@ -102,27 +109,48 @@ _KINDS = (
 )
 
 
-def script_findings(plan: LaunchPlan, *, accepted: bool = False) -> Iterator[Finding]:
+def script_findings(plan: LaunchPlan, *, accepted: bool = False, reach: Reach = _NOTHING) -> Iterator[Finding]:
     """Report such lines of the script that the plan sends, by number. `accepted`: the user accepted them."""
     for file in plan.files:
         if file.path.startswith(f"{SCRIPT_DIR}/"):
-            yield from (_accepted(each) if accepted else each for each in findings_of(file.content, file.path))
+            found = findings_of(file.content, file.path, reach)
+            yield from (_accepted(each) if accepted else each for each in found)
 
 
-def findings_of(text: str, name: str) -> Iterator[Finding]:
-    """Report the lines of one script, with one finding per kind."""
+def findings_of(text: str, name: str, reach: Reach = _NOTHING) -> Iterator[Finding]:
+    """Report the lines of one script, with one finding per kind.
+
+    `reach` is what the shell of its place finds of what keeps commands within a run: such lines are notes.
+    """
+    written = _found(text, name)
+    left = _found(without_contained(text, name, reach), name) if reach.functions else written
+    lines = {number: line for number, _, line in _commands(text, name)}
+    for kind in _KINDS:
+        if kind.kept and (kept := [number for number in written[kind.id] if number not in left[kind.id]]):
+            message = f"lines of the script {kind.kept}: {_shown(kept, lines)}"
+            yield Finding(kind.id, Severity.NOTE, message, "", name)
+        if numbers := left[kind.id] if kind.kept else written[kind.id]:
+            fix = kind.fix if kind.severity is Severity.WARNING else f"{kind.fix}; {ACCEPTED} launches it as it is"
+            yield Finding(kind.id, kind.severity, f"the script {kind.what}: {_shown(numbers, lines)}", fix, name)
+
+
+def _found(text: str, name: str) -> Mapping[str, list[int]]:
+    """Return the numbers of the lines of each kind."""
     lines = list(_commands(text, name))
     rays = ray_lines(text, name, [(number, words) for number, words, _ in lines])
-    for kind in _KINDS:
-        if kind.lines is None:
-            found = [(number, line) for number, _, line in lines if number in rays[kind.id]]
-        else:
-            found = [(number, line) for number, words, line in lines if kind.lines.search(words)]
-        if found:
-            shown = "; ".join(f"line {number}: {_short(line)}" for number, line in found[:_MOST_SHOWN])
-            more = f"; and {len(found) - _MOST_SHOWN} more" if len(found) > _MOST_SHOWN else ""
-            fix = kind.fix if kind.severity is Severity.WARNING else f"{kind.fix}; {ACCEPTED} launches it as it is"
-            yield Finding(kind.id, kind.severity, f"the script {kind.what}: {shown}{more}", fix, name)
+    return {
+        kind.id: [
+            number
+            for number, words, _ in lines
+            if (number in rays[kind.id] if kind.lines is None else kind.lines.search(words))
+        ]
+        for kind in _KINDS
+    }
+
+
+def _shown(numbers: Sequence[int], lines: Mapping[int, str]) -> str:
+    shown = "; ".join(f"line {number}: {_short(lines[number])}" for number in numbers[:_MOST_SHOWN])
+    return f"{shown}; and {len(numbers) - _MOST_SHOWN} more" if len(numbers) > _MOST_SHOWN else shown
 
 
 def _accepted(finding: Finding) -> Finding:

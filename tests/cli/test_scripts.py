@@ -118,9 +118,9 @@ def test_a_comparison_names_the_noise_around_the_script_and_another_script(tmp_p
 
 
 def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -> None:
-    file = script(tmp_path, f"pkill -f no-such-program-anywhere\n: docker exec -it c bash\n{TRAINING}")
+    file = script(tmp_path, f"/usr/bin/pkill -f no-such-program-anywhere\n: docker exec -it c bash\n{TRAINING}")
     refused = rlx("launch", "--script", file, "--name", "mine", "--host", "local", code=2).stderr
-    assert "RLX031" in refused and "line 2: pkill -f no-such-program-anywhere" in refused
+    assert "RLX031" in refused and "line 2: /usr/bin/pkill -f no-such-program-anywhere" in refused
     assert "RLX032" in refused and "line 3: : docker exec -it c bash" in refused
     assert json.loads(rlx("status", "--json").stdout)["runs"] == []
     row = launched(file, "--accept-lines")
@@ -128,9 +128,27 @@ def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -
     assert {"RLX031", "RLX032", "RLX716"} == set(ids(row)), "what was accepted stays with the result"
 
 
+def test_lines_that_are_kept_within_the_run_are_notes_and_the_verdict_names_them(tmp_path: Path) -> None:
+    file = script(tmp_path, f"pkill -f no-such-program-anywhere\nray stop\n{TRAINING}")
+    words = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--json")
+    (finding,) = json.loads(rlx(*words).stdout)["findings"]
+    assert (finding["id"], finding["severity"]) == ("RLX031", "note")
+    assert "line 2: pkill -f no-such-program-anywhere; line 3: ray stop" in finding["message"]
+    row = launched(file)
+    (kept,) = [finding["message"] for finding in row["verdict"]["findings"] if finding["id"] == "RLX746"]
+    assert (
+        "pkill -f no-such-program-anywhere: reached 0 of this run's processes" in kept and "ray stop: ended 0" in kept
+    )
+    log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
+    assert "rlx: pkill -f no-such-program-anywhere: reached 0 of this run's processes" in log
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
-    [("false && ray job submit -- python x.py || ray job submit", "RLX046"), ("true || ray start --head", "")],
+    [
+        ("false && /opt/ray job submit -- python x.py || /opt/ray job submit", "RLX046"),
+        ("true || ray start --head", ""),
+    ],
 )
 def test_commands_of_ray_that_leave_the_run_are_refused(line: str, found: str, tmp_path: Path) -> None:
     file = script(tmp_path, f"{line}\n{TRAINING}")
@@ -142,10 +160,10 @@ def test_commands_of_ray_that_leave_the_run_are_refused(line: str, found: str, t
 
 
 def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None:
-    file = script(tmp_path, "pkill -f no-such-program-anywhere")
+    file = script(tmp_path, "/usr/bin/pkill -f no-such-program-anywhere")
     shown = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--accept-lines")
     text = rlx(*shown).stdout
-    assert "  pkill -f no-such-program-anywhere\n" in text and 'bash "$RLX_RUN_DIR"/script/run_grpo.sh' in text
+    assert "  /usr/bin/pkill -f no-such-program-anywhere\n" in text and 'bash "$RLX_RUN_DIR"/script/run_grpo.sh' in text
     assert "not known before the log" in text
     plan = tmp_path / "plan.json"
     plan.write_text(rlx(*shown, "--json").stdout, encoding="utf-8")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rlx.model import Severity
 from rlx.planning.script_lines import findings_of
+from rlx.shell_reader.contained_commands import Reach
 
 RUDE = {
     "RLX031": [
@@ -157,3 +159,78 @@ def test_a_line_is_shown_as_it_is_written() -> None:
 def test_only_some_of_many_lines_are_shown() -> None:
     (finding,) = findings_of("pkill python\n" * 30, "script/x.sh")
     assert "line 5: pkill python; and 25 more" in finding.message
+
+
+REACHED = Reach(frozenset({"ray", "pkill", "killall", "kill", "fuser"}), programs=True)
+KEPT = [
+    "pkill -9 python",
+    "killall ray || true",
+    "ray stop --force",
+    "ray \\\n  stop",
+    "ps aux | grep python | awk '{print $2}' | xargs -r kill -9",
+    "kill -9 $(pgrep -f vllm)",
+    "kill -9 -1",
+    "fuser -k /dev/davinci0",
+    'bash -c "pkill -9 python; ray stop"',
+    "echo $(pkill python)",
+    "timeout 5 ray stop",
+    "trap 'ray stop' EXIT",
+    "clean() { pkill -9 python; }; clean",
+    "source /usr/local/Ascend/ascend-toolkit/set_env.sh; ray stop",
+    "ray start --head --port 6379",
+    "ray status || ray start --head",
+    "ray job submit --address http://127.0.0.1:8265 -- python x.py",
+    "for i in 1 2; do ray job submit -- python x.py; done",
+    "JOB=$(ray job submit --no-wait -- python x.py)",
+    "ray stop; export PATH=/opt/bin:$PATH",
+]
+NOT_KEPT = [
+    "sudo pkill -f main_ppo",
+    "/usr/bin/pkill python",
+    "/opt/venv/bin/ray stop",
+    "export PATH=/opt/bin:$PATH; ray stop",
+    "PATH=/opt/bin:$PATH ray stop",
+    "conda activate verl && ray stop",
+    "source venv/bin/activate; ray start --head",
+    ". ~/.bashrc; pkill python",
+    'eval "$(conda shell.bash hook)"; ray stop',
+    "while read -r x; do ray stop; PATH=/x:$PATH; done",
+    "clean() { ray stop; }; source venv/bin/activate; clean",
+    "trap 'ray stop' EXIT; source venv/bin/activate",
+    "sh -c 'kill -9 -1'",
+    "env -i pkill python",
+    "builtin kill -9 -1",
+    'pkill() { /usr/bin/pkill "$@"; }; pkill python',
+    "unset -f ray; ray stop",
+    "alias ray=/opt/bin/ray; ray stop",
+    "uv run ray stop",
+    "uv run ray start --head",
+    "ray start --address=head:6379",
+    "rm -rf /tmp/ray",
+    "killall5 -9",
+    "python -c \"import os; os.system('pkill python')\"",
+    "ssh other pkill python",
+    "docker exec c pkill python",
+    "echo 'pkill python' | bash",
+]
+
+
+@pytest.mark.parametrize("text", KEPT)
+def test_a_line_that_reaches_what_keeps_it_in_its_run_is_a_note(text: str) -> None:
+    found = list(findings_of(f"#!/bin/bash\n{text}\n", "script/x.sh", REACHED))
+    assert found and {each.severity for each in found} == {Severity.NOTE}
+    assert [each.id for each in found] == [each.id for each in findings_of(f"{text}\n", "script/x.sh")]
+    assert "line 2: " in found[0].message
+
+
+@pytest.mark.parametrize("text", NOT_KEPT)
+def test_a_line_that_does_not_reach_it_stays_an_error(text: str) -> None:
+    found = list(findings_of(f"#!/bin/bash\n{text}\n", "script/x.sh", REACHED))
+    assert found and Severity.ERROR in {each.severity for each in found}
+    assert Severity.NOTE not in {each.severity for each in found}
+
+
+def test_without_the_programs_only_plain_names_are_kept() -> None:
+    functions = Reach(REACHED.functions)
+    text = "ray stop\ntimeout 5 ray stop\n"
+    assert [each.severity for each in findings_of(text, "script/x.sh", functions)] == [Severity.NOTE, Severity.ERROR]

@@ -31,6 +31,15 @@ def _planned(path: Path) -> PlannedFile:
     return PlannedFile(f"{PAYLOAD_DIR}/{path.name}", path.read_text(encoding="utf-8"))
 
 
+def contained() -> Iterator[PlannedFile]:
+    """Yield what keeps the commands of a user's script within its run."""
+    folder = payload_folder()
+    for path in sorted((folder / "contained").rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            text, mode = path.read_text(encoding="utf-8"), 0o700 if path.parent.name == "bin" else 0o600
+            yield PlannedFile(f"{PAYLOAD_DIR}/{path.relative_to(folder)}", text, mode)
+
+
 def is_recorded(env: Mapping[str, str]) -> bool:
     """Tell whether a run with these variables records its weights: unless it is switched off."""
     return env.get(SWITCH) != _OFF

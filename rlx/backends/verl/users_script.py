@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
-from rlx.backends.shared.payload_files import modules
+from rlx.backends.shared.payload_files import contained, modules
 from rlx.backends.shared.shell import on_host, render_template
 from rlx.backends.shared.users_launches import UsersScript, UsersScriptFrame
 from rlx.backends.verl.environment import NOISE_HOOK, with_module
@@ -68,6 +68,7 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
         files=(
             PlannedFile(LAUNCH_FILE, render_template("users_script.sh.j2", frame), 0o700),
             PlannedFile(f"{SCRIPT_DIR}/{script.file}", script.text, 0o700),
+            *contained(),
             *_noise_files(script),
         ),
         expectations=_expectations(script),

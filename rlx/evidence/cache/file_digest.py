@@ -27,7 +27,7 @@ from rlx.model.run_dir import (
 )
 from rlx.payload import answer_summary
 
-_FORMAT = 4
+_FORMAT = 5
 """To be changed with the format in which evidence is kept."""
 SETTLED_S = 2.0
 """A file that was written later than this may be written again without another time: clocks of disks are coarse."""

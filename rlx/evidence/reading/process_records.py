@@ -12,8 +12,8 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import Path
+from itertools import islice, pairwise
+from pathlib import Path, PurePath
 from typing import Any, TypeGuard
 
 from rlx.evidence.reading.metrics_file import is_count, is_number, read_document
@@ -23,6 +23,7 @@ from rlx.evidence.run_evidence import (
     SERVED,
     TRAINED,
     VALIDATION,
+    Intervention,
     NoiseEvent,
     NoiseSettings,
     ProbePair,
@@ -31,10 +32,13 @@ from rlx.evidence.run_evidence import (
     WeightSync,
 )
 from rlx.model import NoiseProcess
+from rlx.model.run_dir import INTERVENTIONS_FILE
 
 NEEDLES = (b'"kind"',)
 WEIGHTS = "weights-"
 """The prefix of the files with weight records."""
+_OTHERS = (WEIGHTS, PurePath(INTERVENTIONS_FILE).name)
+_MOST_INTERVENTIONS = 1000
 RULES = "noise records 5"
 """To be changed whenever rlx reads the same bytes differently."""
 _MOST_LAYERS = 100_000
@@ -60,7 +64,7 @@ def read_records(folder: Path, attempt: int = 1) -> NoiseRecords:
     lines: list[tuple[float, str, Document]] = []
     counts = []
     for path in sorted(folder.glob("*.jsonl")):
-        if path.name.startswith(WEIGHTS):
+        if path.name.startswith(_OTHERS):
             continue
         own, count = numbered(path.name, list(documents_in(path)))
         counts.append(count)
@@ -325,3 +329,11 @@ def _shapes(value: Any, tensors: int) -> tuple[tuple[int, ...], ...]:
 
 def _each(values: tuple[str, ...], tensors: int) -> tuple[str, ...]:
     return values if len(values) == tensors else ("",) * tensors
+
+
+def read_interventions(attempt_dir: Path) -> tuple[Intervention, ...]:
+    """Read which commands of a user's script were kept within the run; empty where there are none."""
+    path = attempt_dir / INTERVENTIONS_FILE
+    documents = documents_in(path) if path.is_file() else ()
+    texts = ((_text(each.get("command")), _text(each.get("done"))) for each in islice(documents, _MOST_INTERVENTIONS))
+    return tuple(Intervention(command, done) for command, done in texts if command and done)

@@ -22,7 +22,7 @@ from rlx.evidence.metrics import step_times
 from rlx.evidence.reading.console import ConsoleParser, joined
 from rlx.evidence.reading.metric_table import MetricTable
 from rlx.evidence.reading.metrics_file import read_metrics
-from rlx.evidence.reading.process_records import NoiseRecords, read_records, read_weights
+from rlx.evidence.reading.process_records import NoiseRecords, read_interventions, read_records, read_weights
 from rlx.evidence.reading.timeline import RESUMED, Timeline, contradictions
 from rlx.evidence.reading.usage_file import MemoryKills, read_kills
 from rlx.evidence.reading.validation_outputs import FileAnswers, compared_answers, read_answers
@@ -34,6 +34,7 @@ from rlx.evidence.run_evidence import (
     BegunAttempt,
     Disagreement,
     Evidence,
+    Intervention,
     LoggedFault,
     NoiseEvent,
     Progress,
@@ -123,6 +124,7 @@ class _Attempt:
     weights: tuple[WeightRecord, ...] = ()
     faults: tuple[LoggedFault, ...] = ()
     time: AttemptTime | None = None
+    interventions: tuple[Intervention, ...] = ()
 
     @property
     def resumed_at(self) -> int | None:
@@ -147,6 +149,7 @@ def _read_attempt(number: int, folder: Path, states: Store | None) -> _Attempt:
         kills=read_kills(folder, number),
         lineage=read_lineage(folder, number),
         weights=read_weights(folder / EVENTS_DIR, number),
+        interventions=read_interventions(folder),
         time=attempt_time(folder, number, step_times(Evidence(metrics=read.steps))) if finished else None,
     )
 
@@ -226,6 +229,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
         begun=tuple(_begun(attempt) for attempt in attempts if attempt.number > 1),
         times=tuple(attempt.time for attempt in attempts if attempt.time),
         faults=_faults(attempts),
+        interventions=tuple(each for attempt in attempts for each in attempt.interventions),
     )
 
 

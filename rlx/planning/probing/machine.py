@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlx.hosts.clock import SET_CLOCK
-from rlx.model import Finding, Severity
+from rlx.model import Cmd, Finding, Severity, Site
 from rlx.planning.host_requirements import host_of
 from rlx.planning.probing.probe import (
     Probe,
     ProbeFacts,
     ProbeResults,
+    Question,
     Side,
     chips,
     folders,
@@ -21,6 +22,8 @@ from rlx.planning.probing.probe import (
     number,
     root_is_settled,
 )
+from rlx.resources import payload_folder
+from rlx.shell_reader.contained_commands import Reach
 
 _NUMBERS = ("uid", "cpus", "memory_kib", "memory_free_kib", "shm_kib")
 
@@ -87,10 +90,31 @@ def parse_processes(text: str) -> dict[str, Any]:
     return facts
 
 
+def parse_shell(text: str) -> dict[str, Any]:
+    """Parse the names that bash finds as functions, and whether a folder in front of its PATH stays there."""
+    lines = text.splitlines()
+    names = sorted(line.removeprefix("function=") for line in lines if line.startswith("function="))
+    return {"functions": names, "programs": "programs=first" in lines}
+
+
 MACHINE = Probe("machine", "machine.sh", parse_machine)
 TOOLS = Probe("tools", "tools.sh", parse_tools)
 DISK = Probe("disk", "disk.sh", parse_disk, limit_s=15)
 PROCESSES = Probe("processes", "processes.sh", parse_processes, limit_s=20)
+SHELL = Probe("shell", "shell.sh", parse_shell, beside=True)
+
+
+def shell_question(site: Site) -> Question:
+    """Ask how the bash of a user's script would find what keeps its commands within its run."""
+    functions = (payload_folder() / "contained" / "functions.bash").read_text(encoding="utf-8")
+    exports = "\n".join(Cmd("export", f"{name}={value}").raw() for name, value in site.env.items())
+    return Question(SHELL, (functions, exports))
+
+
+def reach_of(results: ProbeResults) -> Reach:
+    """Return what that bash finds; nothing where it was not asked, or gave no answer."""
+    found = results.environment.of("shell") if results.environment else {}
+    return Reach(frozenset(found.get("functions", ())), bool(found.get("programs")))
 
 
 # The programs that supervise.sh calls: the holder on the host, the supervisor in the container.
