@@ -129,26 +129,21 @@ def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -
 
 
 def test_lines_that_are_kept_within_the_run_are_notes_and_the_verdict_names_them(tmp_path: Path) -> None:
-    file = script(tmp_path, f"pkill -f no-such-program-anywhere\nray stop\n{TRAINING}")
+    file = script(tmp_path, f"pkill -f no-such-program-anywhere\nkillall -q no-such\n{TRAINING}")
     words = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--json")
     (finding,) = json.loads(rlx(*words).stdout)["findings"]
     assert (finding["id"], finding["severity"]) == ("RLX031", "note")
-    assert "line 2: pkill -f no-such-program-anywhere; line 3: ray stop" in finding["message"]
+    assert "line 2: pkill -f no-such-program-anywhere; line 3: killall -q no-such" in finding["message"]
     row = launched(file)
     (kept,) = [finding["message"] for finding in row["verdict"]["findings"] if finding["id"] == "RLX746"]
-    assert (
-        "pkill -f no-such-program-anywhere: reached 0 of this run's processes" in kept and "ray stop: ended 0" in kept
-    )
+    assert kept.count(": reached 0 of this run's processes") == 2
     log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
     assert "rlx: pkill -f no-such-program-anywhere: reached 0 of this run's processes" in log
 
 
 @pytest.mark.parametrize(
     ("line", "found"),
-    [
-        ("false && /opt/ray job submit -- python x.py || /opt/ray job submit", "RLX046"),
-        ("true || ray start --head", ""),
-    ],
+    [("false && /a/ray job submit -- python x.py || /a/ray job submit", "RLX046"), ("true || ray start --head", "")],
 )
 def test_commands_of_ray_that_leave_the_run_are_refused(line: str, found: str, tmp_path: Path) -> None:
     file = script(tmp_path, f"{line}\n{TRAINING}")
