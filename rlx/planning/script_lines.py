@@ -55,7 +55,7 @@ _KINDS = (
         re.compile(
             rf"\b(?:pkill{_BY_NUMBER}|killall5?|skill|fuser\s+-\w*k)\b|\bray\s+stop\b"
             rf"|^(?=.*\bkill\b).*\b(?:pgrep|pidof|ps|lsof)\b{_BY_NUMBER}"
-            r"|\brm\s+-(?=\w*r)\w+\s+\S*/ray\b|\bkill\s+(?:-\w+\s+)?-1\b|(?<![.\w])reboot\b"
+            r"|\bos\.kill(?:pg)?\s*\((?!\s*os\.getp)|\brm\s+-(?=\w*r)\w+\s+\S*/ray\b|\bkill\s+(?:-\w+\s+)?-1\b|(?<![.\w])reboot\b"
         ),
         "would end processes, or a Ray, that do not belong to this run",
         "remove them: rlx gives each run its own Ray and ends the processes that it leaves",

@@ -146,6 +146,7 @@ def test_an_environment_that_comes_first_is_reached_by_bash_and_not_by_sh(tmp_pa
 def test_a_variable_of_the_host_for_bash_stays(tmp_path: Path) -> None:
     (tmp_path / "own.bash").write_text("modules() { echo loaded; }\n", encoding="utf-8")
     assert "loaded" in run(tmp_path, "modules\n", RLX_BASH_ENV=str(tmp_path / "own.bash")).output
+    assert "ended 0" in run(tmp_path, "true\n", RLX_BASH_ENV=str(CONTAINED / "functions.bash")).output
 
 
 def test_a_cluster_gets_what_is_the_run_s(tmp_path: Path) -> None:
@@ -156,11 +157,12 @@ def test_a_cluster_gets_what_is_the_run_s(tmp_path: Path) -> None:
         "ray job submit -- python x.py\n"
         "ray job submit --submission-id mine --address=http://gpu-head.invalid:8265 -- python x.py\n"
         "ray status\n"
-        "ray stop --force\n"
+        "ray stop --help\n"
+        "ray --logging-level info stop --force\n"
         "echo now $RAY_ADDRESS\n"
     )
     done = run(tmp_path, text, RLX_DEVICE_KIND="cuda", RLX_DEVICES="2,3", CUDA_VISIBLE_DEVICES="0,1")
-    start, first, second, third, status = (line for line in done.output.splitlines() if line.startswith("ray "))
+    start, first, second, third, status, asked = (line for line in done.output.splitlines() if line.startswith("ray "))
     words = start.split()
     port = next(word for word in words if word.startswith("--port=")).partition("=")[2]
     assert port != "6379" and "--temp-dir" not in words and "--num-gpus=2" in words and "RAY_ADDRESS=-" in words
@@ -171,7 +173,7 @@ def test_a_cluster_gets_what_is_the_run_s(tmp_path: Path) -> None:
     assert first.endswith("-- python x.py --address=y RAY_ADDRESS=-")
     assert f"--submission-id=grpo-s1-2 --address=http://127.0.0.1:{dashboard}" in second
     assert "--address=http://gpu-head.invalid:8265 --submission-id mine" in third
-    assert "RAY_ADDRESS=127.0.0.1:20001" in status
+    assert "RAY_ADDRESS=127.0.0.1:20001" in status and asked.startswith("ray stop --help")
     assert [(job["submission_id"], job["own"]) for job in done.jobs] == [
         ("grpo-s1", True), ("grpo-s1-2", True), ("mine", False),
     ]  # fmt: skip

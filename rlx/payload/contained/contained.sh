@@ -181,7 +181,7 @@ contained_kill() {
                     --signal=*) named "${word#*=}" && continue ;;
                     --) before=end && continue ;;
                     -1) [ -z "$targets$options" ] && [ $# -gt 1 ] && named 1 && options=1 && continue ;;
-                    -[a-z][a-z]*) [ -z "$targets$options" ] && named "$(printf %s "${word#-}" | tr a-z A-Z)" && options=1 && continue ;;
+                    -[a-z][a-z]*) [ -z "$targets$options" ] && named "$(printf %s "${word#-}" | tr '[:lower:]' '[:upper:]')" && options=1 && continue ;;
                     -*) [ -z "$targets$options" ] && is_signal "$word" && options=1 && continue ;;
                 esac
                 ;;
@@ -233,10 +233,12 @@ keep_target() {
         -*[!0-9]* | *[!0-9-]*)
             # A name, which a builtin takes for an error.
             [ -n "$shell" ] && ended="$ended $1" && return
+            # shellcheck disable=SC2046 # words
             find_real pgrep && split $("$REAL" -x -- "$1") && ended="$ended$MINE"
             record_sent
             ;;
         -*)
+            # shellcheck disable=SC2046 # words
             split $(awk -v "group=${1#-}" '{ pid = $1; sub(/^.*\) /, ""); if ($3 == group) print pid }' /proc/[0-9]*/stat 2>/dev/null)
             if [ -z "$OTHERS" ]; then ended="$ended $1"; else left="$left $1"; fi
             ;;
@@ -274,6 +276,7 @@ contained_ray() {
     for python in "${REAL%/*}/python3" "${REAL%/*}/python" python3 python; do
         "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null || continue
         find_own
+        # shellcheck disable=SC2093 # the loop goes on where it is no Python
         exec "$python" -I -S "$bin/../contained_ray.py" "$REAL" "$OWN" "$@"
     done
     echo "ray: rlx needs a Python 3.8 or later beside it to keep it within this run, and there is none" >&2

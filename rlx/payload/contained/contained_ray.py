@@ -44,21 +44,32 @@ class Refused(Exception):
 
 
 def main(real: str, own: set[int], words: list[str]) -> None:
+    general, words = parted(words)
     command = words[0] if words else ""
     folder = Path(os.environ["RLX_RAY_TMP"])
     try:
-        if command == "start":
+        if "--help" in words:
+            pass
+        elif command == "start":
             words = started(words, folder, own)
         elif command == "stop":
             stop(words, folder, own)
         elif command == "job" and words[1:2] == ["submit"]:
             words = submitted(real, words, folder, own)
-        elif not {"--help", "--version"} & set(words):
+        else:
             words = directed(words, folder, own)
     except Refused as refusal:
         record(words, f"refused: {refusal}")
         sys.exit(f"ray: {refusal}")
-    os.execv(real, [real, *words])
+    os.execv(real, [real, *general, *words])
+
+
+def parted(words: list[str]) -> tuple[list[str], list[str]]:
+    """Part the options of `ray` itself from its command."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in ("--logging-level", "--logging-format") else 1
+    return words[:at], words[at:]
 
 
 # ---- ray start -------------------------------------------------------------------------------------------------------

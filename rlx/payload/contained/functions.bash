@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Each bash that a user's script starts reads this (BASH_ENV): a function comes before a builtin such as kill, and before the
 # programs of an environment that the script activates. What they do is in contained.sh.
-if [[ -n ${RLX_BASH_ENV:-} && -r $RLX_BASH_ENV ]]; then
+if [[ -r ${RLX_BASH_ENV:-} && $RLX_BASH_ENV != */payload/contained/* ]]; then
   # shellcheck disable=SC1090
   . "$RLX_BASH_ENV"
 fi
