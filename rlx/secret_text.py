@@ -60,6 +60,10 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
             r"[Aa]uthorization[\"']?\s{0,3}[:=]\s{0,3}[\"']?(?:(?i:basic|bearer|token)\s{1,3})?+(?P<value>(?:[^\s'\"<>\\]|\\(?![\"'])){4,})",
         ),
         ("bearer ", r"[Bb]earer\s{1,3}(?P<value>(?=[A-Za-z._~+/=-]{0,100}[0-9])[A-Za-z0-9._~+/=-]{12,})"),
+        (
+            "curl",
+            r"\bcurl\s(?:[^\n|;&]{0,200}\s)?(?:-u\s{0,3}|--user[\s=])[\"']?[^\s:\"'$-][^\s:\"']{0,100}:(?P<value>[^\s\"')]{1,200})",
+        ),
         ("wandb login", r"wandb login\s(?:[\w -]{0,40}\s)?(?P<value>[0-9a-f]{40})\b"),
     )
 )

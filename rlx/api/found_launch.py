@@ -12,6 +12,7 @@ from rlx.api.imported_recipe import keys_part
 from rlx.backends.registry import parts
 from rlx.errors import UsageError
 from rlx.model import Finding, Severity
+from rlx.recipe.problems import UNDECIDED
 from rlx.secret_text import MASK, is_secret, mask, names_secret, secrets_in
 
 if TYPE_CHECKING:
@@ -36,8 +37,14 @@ _DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|debugpy")
 _NAME_OPTIONS = ("--config-name", "-cn")
 _FOLDER_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd")
 _NPU = re.compile(r"\b(?:npu|ascend|hccl|cann)", re.IGNORECASE)
+_GPU = re.compile(r"\bgpu\b(?!s)")
 SEARCH_PATH = "hydra.searchpath"
 _LEAST = 8
+_MULTIRUN = ("-m", "--multirun")
+_CHOICE = re.compile(r"choice\((.*)\)")
+_CHOSEN_BY_HYDRA = re.compile(r"=\s*(?:range|glob|interval|shuffle|sort|tag)\(")
+_MOST_LAUNCHES = 64
+"""As many as a recipe may have arms."""
 
 
 def is_launch(source: str) -> bool:
@@ -60,7 +67,8 @@ def launch_of(source: str) -> FoundLaunch:
         return _of_printed(printed)
     found = find_launch(text, name)
     folder = Path() if _is_line(source) else Path(source).parent
-    return _with_configuration(found, folder) if found.config_name else found
+    others = tuple(_with_configuration(each, folder) for each in found.others)
+    return replace(_with_configuration(found, folder), others=others)
 
 
 def _is_line(source: str) -> bool:
@@ -97,7 +105,7 @@ def _program_of(tree: Mapping[str, Any]) -> str:
 
 def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
     """Where the keys stand in a YAML of the checkout: read it beside the script, or in the checkout's configs/."""
-    name = keys_part(found.program).file_of(found.program, found.config_name)
+    name = found.config_name and keys_part(found.program).file_of(found.program, found.config_name)
     if not name:
         return found
     places = [folder / name, *(parent / "configs" / name for parent in (folder, *list(folder.resolve().parents)[:3]))]
@@ -158,7 +166,8 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class FoundLaunch:
-    """What a script launches. `pairs` are its keys in order, those in `unknown` as they are written.
+    """What a script launches. `pairs` are its keys in order, those in `unknown` as they are written. `others` are what
+    a loop or Hydra's multirun launches after it. `device` is UNDECIDED for a script that is for several kinds.
 
     `environment` is what is known of it, `open_variables` what is not, as it is written. `secrets` are names of
     variables whose values were in the script.
@@ -174,47 +183,132 @@ class FoundLaunch:
     workdir: str = ""
     device: str = ""
     findings: tuple[Finding, ...] = ()
+    others: tuple[FoundLaunch, ...] = ()
 
 
 def find_launch(text: str, name: str) -> FoundLaunch:
-    """Return the launch of a script called `name`. Raises UsageError for a script without one, and one that cannot be
-    read.
+    """Return the launch of a script called `name`, with its further ones in `others`. Raises UsageError for a script
+    without one, and one that cannot be read.
     """
     from rlx.shell_reader import read_script
 
     script = read_script(text, name)
-    secrets = Secrets(_variable_texts(script).items())
+    secrets = Secrets(_named_texts(script))
     starts = list(_starts(script, name))
     chosen = _chosen(starts, name, secrets)
-    read = _LaunchWords(secrets)
-    words = _inner_words(chosen.command.words)
-    program, arguments = words[0].text(), words[1:]
-    config_name, folder = read.arguments(arguments)
-    if folder and config_name:
-        read.pairs.append((SEARCH_PATH, [folder if "://" in folder else f"file://{folder}"]))
-    environment, opened = read.environment(chosen.command.environment)
-    return FoundLaunch(
-        program=program,
-        pairs=tuple(read.pairs),
-        environment=environment,
-        open_variables=opened,
-        unknown=frozenset(read.unknown),
-        secrets=tuple(read.secrets),
-        config_name=config_name,
-        workdir=chosen.command.workdir,
-        device="npu" if _NPU.search(text) else "",
-        findings=(
-            *(_left(word, chosen.command.line, name) for word in read.left),
-            *_findings(script, chosen, starts, text, name, secrets),
-        ),
+    again = [start for start in starts if _is_again(start, chosen)]
+    launches = [each for start in (chosen, *again) for each in _launches(start, name, secrets)]
+    if len(launches) > _MOST_LAUNCHES:
+        raise UsageError(
+            f"{name}, line {chosen.command.line}: starts {len(launches)} trainings; a recipe has at most "
+            f"{_MOST_LAUNCHES} arms",
+            "name a script, or a line, that starts fewer",
+        )
+    others = [start for start in starts if start is not chosen and start not in again]
+    found = (*launches[0].findings, *_findings(script, chosen, others, text, name, secrets))
+    device = "" if not _NPU.search(text) else UNDECIDED if _GPU.search(text) else "npu"
+    first, *rest = (replace(each, device=device) for each in launches)
+    return replace(first, findings=found, others=tuple(rest))
+
+
+def _is_again(start: Inner, chosen: Inner) -> bool:
+    """Tell whether a loop comes to the chosen launch once more, with other words."""
+    one, other = start.command, chosen.command
+    return (
+        start is not chosen
+        and one.line == other.line
+        and one.is_certain
+        and other.is_certain
+        and _program(start) == _program(chosen)
     )
 
 
-def _variable_texts(script: ShellScript) -> dict[str, str]:
-    words = dict(script.variables)
+def _program(start: Inner) -> str:
+    return _inner_words(start.command.words)[0].text()
+
+
+def _launches(start: Inner, name: str, secrets: Secrets) -> Iterator[FoundLaunch]:
+    """Yield the launch of a start; of Hydra's multirun, one for each combination of values."""
+    words = _inner_words(start.command.words)
+    for arguments in _combinations(words[1:], start, name):
+        read = _LaunchWords(secrets)
+        config_name, folder = read.arguments(arguments)
+        if folder and config_name:
+            read.pairs.append((SEARCH_PATH, [folder if "://" in folder else f"file://{folder}"]))
+        environment, opened = read.environment(start.command.environment)
+        yield FoundLaunch(
+            program=words[0].text(),
+            pairs=tuple(read.pairs),
+            environment=environment,
+            open_variables=opened,
+            unknown=frozenset(read.unknown),
+            secrets=tuple(read.secrets),
+            config_name=config_name,
+            workdir=start.command.workdir,
+            findings=tuple(_left(word, start.command.line, name) for word in read.left),
+        )
+
+
+def _combinations(words: tuple[Word, ...], start: Inner, name: str) -> Iterator[tuple[Word, ...]]:
+    """Yield the words of each launch. Raises UsageError for values that only Hydra would choose, and for too many."""
+    from itertools import islice, product
+
+    if not any(word.text() in _MULTIRUN for word in words):
+        yield words
+        return
+    words = tuple(word for word in words if word.text() not in _MULTIRUN)
+    for word in words:
+        if _CHOSEN_BY_HYDRA.search(word.text()):
+            raise UsageError(
+                f"{name}, line {start.command.line}: {word.text()}: Hydra chooses these values when it starts",
+                "write them as KEY=A,B,C",
+            )
+    ways = product(*(list(_values_of(word)) for word in words))
+    # One more than there may be, so that too many are noticed.
+    yield from islice(ways, _MOST_LAUNCHES + 1)
+
+
+def _values_of(word: Word) -> Iterator[Word]:
+    """Yield the word once for each value between its commas, as Hydra's multirun parts them."""
+    from rlx.shell_reader import Word
+
+    key, equals, value = word.text().partition("=")
+    values = _parted(_CHOICE.sub(r"\1", value)) if equals and word.is_known and not word.variables else []
+    if len(values) < 2 or key.startswith("hydra."):
+        yield word
+    else:
+        yield from (Word((f"{key}={each}",)) for each in values)
+
+
+def _parted(text: str) -> list[str]:
+    """Part a text at its commas that are in no brackets and no quotes."""
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        else:
+            depth += (character in "([{") - (character in ")]}")
+            if character == "," and depth == 0:
+                parts.append("")
+                continue
+        parts[-1] += character
+    return [part.strip() for part in parts]
+
+
+def _named_texts(script: ShellScript) -> Iterator[tuple[str, str]]:
+    """Yield each text of the script that has a name: a variable's, an option's, a key's."""
+    for key, word in script.variables.items():
+        yield key, word.text()
     for command in script.commands:
-        words |= command.environment
-    return {key: word.text() for key, word in words.items()}
+        for key, word in command.environment.items():
+            yield key, word.text()
+        before = ""
+        for text in (word.text() for word in command.words):
+            key, equals, value = text.partition("=")
+            yield (key, value) if equals else (before, text)
+            before = text if text.startswith("--") else ""
 
 
 def _starts(script: ShellScript, name: str) -> Iterator[Inner]:
@@ -287,14 +381,16 @@ class _LaunchWords:
 
     def arguments(self, words: tuple[Word, ...]) -> tuple[str, str]:
         """Read all words. Returns the name and the folder of the configuration, "" where none is named."""
-        name = folder = ""
+        name = folder = option = ""
         rest = list(words)
         while rest:
-            word = rest.pop(0)
+            word, before = rest.pop(0), option
             option, equals, value = word.text().partition("=")
             if option in (*_NAME_OPTIONS, *_FOLDER_OPTIONS):
                 value = value if equals else rest.pop(0).text() if rest else ""
                 name, folder = (value, folder) if option in _NAME_OPTIONS else (name, value)
+            elif before.startswith("--") and not equals and is_secret(before, word.text()):
+                self.left.append(MASK)
             else:
                 self._word(word)
         return name, folder
@@ -333,12 +429,12 @@ class _LaunchWords:
 
 
 def _left(word: str, line: int, name: str) -> Finding:
-    message = f"line {line}: {word} sets no key, and is left out"
+    message = f"line {line}: left out, since it sets no key: {word}"
     return Finding("RLX007", Severity.WARNING, message, "write the keys that it stands for into overrides", name)
 
 
 def _findings(
-    script: ShellScript, chosen: Inner, starts: list[Inner], text: str, name: str, secrets: Secrets
+    script: ShellScript, chosen: Inner, others: list[Inner], text: str, name: str, secrets: Secrets
 ) -> Iterator[Finding]:
     """Report what else the script does, and what was assumed."""
     from rlx.planning.script_lines import findings_of
@@ -359,8 +455,11 @@ def _findings(
     if not chosen.command.is_certain:
         message = f"line {chosen.command.line}: whether the script comes to this launch is known only when it runs"
         yield Finding("RLX007", Severity.NOTE, message, "", name)
-    programs = {_inner_words(start.command.words)[0].text() for start in starts if start is not chosen}
-    lines = sorted({start.command.line for start in starts if start is not chosen})
+    for variable, line in script.required.items():
+        message = f"line {line}: the script ends without {variable}, which it does not set; read as with a value"
+        yield Finding("RLX007", Severity.NOTE, message, f"export {variable} where the script runs", name)
+    programs = {_program(start) for start in others}
+    lines = sorted({start.command.line for start in others})
     if programs:
         message = f"line {chosen.command.line} is the launch that was read; the script starts more of Python: "
         shown = secrets.masked(", ".join(sorted(programs)[:5]))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from rlx.errors import UsageError
 from rlx.model import Finding, Severity
+from rlx.recipe.problems import UNDECIDED
 from rlx.secret_text import is_secret, names_secret
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_
 _LEASE = "rlx leases the devices of a run, and names them to it"
 _OF_RLX = "rlx writes this variable itself"
 _PATHS = ("model.path", "data.train", "data.val")
+_DEVICE = "layout.device"
 _MOST_ROUNDS = 20
 # What a recipe must say, where a launch does not, or says it in a form that a recipe cannot have.
 STAND_INS: Mapping[str, object] = {
@@ -97,9 +99,9 @@ def recipe_from_keys(
 
     Keys may have Hydra's prefixes; of one that is set twice the last counts. Those in `unknown` have a value that only
     the launch itself will know, and stand here as they are written. `device` is the kind of devices where the launch
-    does not say it, `version` that of the back-end; by default the newest that knows most of the keys. `workdir` is the
-    folder on the host that it starts in, `secrets` are names of further secret variables. Raises UsageError for a
-    program that no recipe starts.
+    does not say it, UNDECIDED where it is for several; `version` that of the back-end, by default the newest that knows
+    most of the keys. `workdir` is the folder on the host that it starts in, `secrets` are names of further secret
+    variables. Raises UsageError for a program that no recipe starts.
     """
     from rlx.backends.shared.users_launches import UsersLaunch
 
@@ -109,14 +111,21 @@ def recipe_from_keys(
     kept = {key: value for key, value in pairs if last[part.bare(key)] == key}
     known = {key: None if key in unknown else value for key, value in kept.items()}
     variables = dict(environment or {})
+    open_device, device = device == UNDECIDED, device.replace(UNDECIDED, "")
     launch = UsersLaunch(program, known, config_name, device, version, workdir)
     public, fates = _environment(variables, secrets)
     secrets = [fate.key for fate in fates if fate.place == "secrets"]
     document = mended({"name": _named(name), **_nested(part.values(launch)), "env": public, "secrets": secrets})
     document = _with_overrides(document, part, kept, unknown)
     found = tuple(_fates(document, part, pairs, launch, unknown))
-    findings = (*_findings((*found, *fates)), *_unsaid(document, found))
-    return ImportedRecipe(document, found, fates, findings)
+    found = tuple(replace(fate, rendered=UNDECIDED) if fate.reason == UNKNOWN else fate for fate in found)
+    findings = [*_findings((*found, *fates)), *_unsaid(document, found)]
+    document = _opened(document, part, found)
+    if open_device and all(fate.place != _DEVICE for fate in found):
+        _put(document, _DEVICE.split("."), UNDECIDED)
+        message = f"{_DEVICE}: the launch is for GPUs and NPUs, and decides when it runs; the recipe has {UNDECIDED}"
+        findings.append(Finding("RLX004", Severity.WARNING, message, f"write cuda or npu into {_DEVICE}"))
+    return ImportedRecipe(document, found, fates, tuple(findings))
 
 
 def keys_part(program: str) -> KeysPart:
@@ -204,6 +213,23 @@ def _with_overrides(
     return {**document, OVERRIDES: overrides} if overrides else document
 
 
+def _opened(document: Mapping[str, Any], part: KeysPart, fates: Iterable[KeyFate]) -> dict[str, Any]:
+    """Leave each value open that only the launch knows, so that nothing is launched with another one."""
+    import copy
+
+    found = copy.deepcopy(dict(document))
+    for fate in fates:
+        if fate.reason != UNKNOWN:
+            continue
+        if fate.place and fate.place != OVERRIDES:
+            _put(found, fate.place.split("."), UNDECIDED)
+        else:
+            own = found.setdefault(OVERRIDES, {})
+            written = next((key for key in own if part.bare(key) == part.bare(fate.key)), fate.key)
+            own[written] = UNDECIDED
+    return found
+
+
 def _stands_in(document: Mapping[str, Any], found: Rendered | None) -> bool:
     """Tell whether the recipe has a stand-in there for a path that does not exist on a host."""
     if found is None or found.source not in _PATHS:
@@ -256,7 +282,8 @@ def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
             yield Finding("RLX006", Severity.NOTE, message, f"export {fate.key} where you launch")
         elif fate.reason == UNKNOWN:
             message = f"{fate.key}: {shown(fate.written)} is known only when the script runs; the recipe has "
-            fix = f"write the value into {fate.place}" if fate.place else "write it into overrides"
+            place = f"overrides, {fate.key}" if fate.place in ("", OVERRIDES) else fate.place
+            fix = f"write the value into {place}"
             yield Finding("RLX004", Severity.WARNING, message + shown(fate.rendered), fix)
         elif not fate.is_equal:
             severity, fix = Severity.NOTE, ""

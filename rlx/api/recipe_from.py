@@ -12,9 +12,11 @@ from rlx.errors import UsageError
 from rlx.model import Finding, Severity
 
 if TYPE_CHECKING:
+    from rlx.api.found_launch import FoundLaunch
     from rlx.api.imported_recipe import ImportedRecipe
 
 CONTROL = "baseline"
+_LONGEST_ARM = 40
 # In these a null is a value, so what an arm does not have must not stand in what all share.
 _MAPS = ("overrides", "env")
 _OPEN = "made of what its environment has where it starts, which a recipe's text cannot follow"
@@ -51,27 +53,83 @@ def recipe_from(
     name = Path(source).stem if is_path else "imported"
     if path is not None and path.stem != "recipe":
         name = path.stem
-    made = {CONTROL: _imported(source, name, version)}
+    made = _arms_of(source, name, version)
     for arm, other in (arms or {}).items():
         if arm in made:
             raise UsageError(f"--arm {arm}: is there twice", f"name each arm once; {CONTROL} is that of --from")
-        made[arm] = _imported(other, name, version or str(made[CONTROL].document["backend"]["version"]))
+        of_other = _arms_of(other, name, version or str(made[CONTROL].document["backend"]["version"]))
+        if len(of_other) > 1:
+            raise UsageError(
+                f"--arm {arm}: {other} launches {len(of_other)} variants", "name a script or a line that launches one"
+            )
+        made[arm] = of_other[CONTROL]
     sources = (source, *(arms or {}).values())
     shown = (
         "a line" if re.search(r"\s", one) else "standard input" if one == "-" else Path(one).name for one in sources
     )
     text = f"# Made of {', '.join(shown)} by rlx init --from.\n{_text(made)}"
-    _check(text, tuple(made) if arms else ())
+    _check(text, tuple(made) if len(made) > 1 else ())
     if path is not None:
         write_new({path: text})
     return RecipeFrom(text, made, path)
 
 
-def _imported(source: str, name: str, version: str) -> ImportedRecipe:
+def _arms_of(source: str, name: str, version: str) -> dict[str, ImportedRecipe]:
+    """Return what a source launches, the control first: launches that differ in more than the seed are arms."""
     from rlx.api.found_launch import launch_of
-    from rlx.api.imported_recipe import recipe_from_keys
 
     found = launch_of(source)
+    first = _imported(found, name, version)
+    version = version or str(first.document["backend"]["version"])
+    arms: list[tuple[ImportedRecipe, list[int]]] = []
+    for one in (first, *(_imported(each, name, version) for each in found.others)):
+        seed = int(one.document.get("seed", 1))
+        same = next((seeds for arm, seeds in arms if _without_seed(arm) == _without_seed(one)), None)
+        if same is None:
+            arms.append((one, [seed]))
+        elif seed not in same:
+            same.append(seed)
+    seeds = list(dict.fromkeys(seed for _, seeds in arms for seed in seeds))
+    if len(arms) > 1 or len(seeds) > 1:
+        first = replace(first, findings=(*first.findings, _several(1 + len(found.others), len(arms), seeds)))
+    control = _without_seed(first)
+    made = {CONTROL: first}
+    for one, _ in arms[1:]:
+        seed = {key: value for key, value in first.document.items() if key == "seed"}
+        made[_arm_name(control, _without_seed(one), made)] = replace(one, document={**_without_seed(one), **seed})
+    return made
+
+
+def _without_seed(one: ImportedRecipe) -> dict[str, Any]:
+    return {key: value for key, value in one.document.items() if key != "seed"}
+
+
+def _several(launches: int, arms: int, seeds: list[int]) -> Finding:
+    listed = ",".join(map(str, seeds))
+    message = f"the script starts {launches} trainings: here {arms} arm{'s' * (arms > 1)}, seed {listed}"
+    fix = f"launch them with --seed {listed}" if len(seeds) > 1 else "rlx launch starts each arm once"
+    return Finding("RLX007", Severity.NOTE, message, fix)
+
+
+def _arm_name(control: Mapping[str, Any], arm: Mapping[str, Any], taken: Mapping[str, Any]) -> str:
+    """Name an arm by the values in which it differs from the control, as in `lr-5e-07`."""
+    old = dict(_leaves(control))
+    words = [f"{key.rpartition('.')[2]}-{value}" for key, value in _leaves(arm) if old.get(key) != value]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", "-".join(words)).strip("-._")[:_LONGEST_ARM] or f"arm-{len(taken) + 1}"
+    return name if name not in taken and name != "all" else f"{name}-{len(taken) + 1}"
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _imported(found: FoundLaunch, name: str, version: str) -> ImportedRecipe:
+    from rlx.api.imported_recipe import recipe_from_keys
+
     imported = recipe_from_keys(
         found.program,
         found.pairs,
@@ -150,10 +208,18 @@ def _beyond_map(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 
 
 def _check(text: str, arms: tuple[str, ...]) -> None:
-    """Read the recipe as any other: what is written can be launched, or says why not. Raises UsageError."""
+    """Read the recipe as any other: what is written can be launched once what is open is filled in. Raises UsageError
+    otherwise.
+    """
     from rlx.recipe.load import load_recipe
+    from rlx.recipe.problems import OPEN, RecipeError
     from rlx.recipe.source import RecipeSource
 
-    file = load_recipe(RecipeSource("the new recipe", Path.cwd(), text))
+    try:
+        file = load_recipe(RecipeSource("the new recipe", Path.cwd(), text))
+    except RecipeError as error:
+        if all(problem.id == OPEN for problem in error.problems):
+            return
+        raise
     for arm in arms:
         file.resolve(arm)

@@ -22,7 +22,17 @@ from rlx.recipe.declared_experiment import DeclaredExperiment, declare, experime
 from rlx.recipe.fields import check_name
 from rlx.recipe.local_paths import home_expanded, rooted
 from rlx.recipe.plain_secrets import plain_secrets
-from rlx.recipe.problems import SCHEMA, SHOWN_PROBLEMS, YAML, Problem, RecipeError, SourceLocation, refusal
+from rlx.recipe.problems import (
+    OPEN,
+    SCHEMA,
+    SHOWN_PROBLEMS,
+    UNDECIDED,
+    YAML,
+    Problem,
+    RecipeError,
+    SourceLocation,
+    refusal,
+)
 from rlx.recipe.schema import Aqn, Experiment, Recipe
 from rlx.recipe.schema_errors import FILE_KEYS, describe, dotted, explain_all
 from rlx.recipe.sets import read_sets
@@ -176,11 +186,24 @@ def _all_problems(base: Node, arms: Iterable[Node]) -> list[Problem]:
 
 
 def _problems(tree: Node) -> list[Problem]:
+    undecided = _undecided(tree)
+    found = [*_secrets(tree), *undecided]
     try:
         _validated(tree)
     except RecipeError as error:
-        return [*_secrets(tree), *error.problems]
-    return _secrets(tree)
+        named = {problem.key for problem in undecided}
+        found += [problem for problem in error.problems if problem.key not in named]
+    return found
+
+
+def _undecided(tree: Node) -> list[Problem]:
+    """Return the values that have still to be written."""
+    text = f"{UNDECIDED} stands for a value that only you know: write it"
+    return [
+        Problem(nearest(tree, path).place, dotted(path), text, OPEN)
+        for path, value in leaves(plain(tree))
+        if value == UNDECIDED
+    ]
 
 
 def _secrets(tree: Node) -> list[Problem]:

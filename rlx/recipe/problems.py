@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from rlx.errors import UsageError
 
-SCHEMA, YAML = "RLX001", "RLX002"
+SCHEMA, YAML, OPEN = "RLX001", "RLX002", "RLX004"
+UNDECIDED = "???"
+"""What stands in a recipe for a value that a person has still to write."""
 # A reader needs no more of them, and to word each costs time.
 SHOWN_PROBLEMS = 50
 

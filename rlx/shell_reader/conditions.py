@@ -96,6 +96,8 @@ class Conditions:
 
     def _told(self, operator: str, operand: str) -> bool | None:
         if operator == "-v":
+            if is_known(operand) and operand not in self._state.variables:
+                self._state.assumed.add(operand)
             return operand in self._state.variables if is_known(operand) else None
         value = self._value(operand)
         if operator == "-n":
@@ -117,6 +119,7 @@ class Conditions:
     def _value(self, text: str) -> str | None:
         name = self._state.marks.only_variable(text)
         if name and name not in _ALWAYS:
+            self._state.assumed.add(name)
             return ""
         return text if is_known(text) else None
 

@@ -14,7 +14,7 @@ from enum import Enum
 from rlx.shell_reader.conditions import Conditions
 from rlx.shell_reader.expansion import Expander
 from rlx.shell_reader.shell_state import Ended, Left, State, Value
-from rlx.shell_reader.shell_syntax import Node, line_of, named, parse, text_of
+from rlx.shell_reader.shell_syntax import Node, line_of, named, parse_mended, text_of
 from rlx.shell_reader.shell_words import ShellCommand, ShellScript, is_known, without_marks
 
 _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR", "case_item")
@@ -35,7 +35,8 @@ def read_script(text: str, name: str, steps: int = 0) -> ShellScript:
     with suppress(Ended, Left):
         evaluator.text(text)
     variables = {key: state.marks.word(value) for key, value in state.variables.items() if isinstance(value, str)}
-    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, tuple(state.skipped), state.steps)
+    skipped, required = tuple(state.skipped), dict(state.required)
+    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, skipped, state.steps, required)
 
 
 class Status(Enum):
@@ -92,7 +93,7 @@ class Evaluator:
     def text(self, text: str) -> Status:
         """Go through a text: the script, or what it hands to `eval`."""
         self._state.step(_A_TEXT)
-        root = parse(without_marks(text), self._state.name)
+        root = parse_mended(without_marks(text), self._state.name)
         if root.has_error:
             self._state.skip(_first_error(root), "cannot be read as bash, and what it means is a guess")
         return self.run(root)
@@ -130,7 +131,7 @@ class Evaluator:
 
     def _list(self, node: Node) -> Status:
         left, operator, right = (*node.children, None, None)[:3]
-        status = self.run(left)
+        status, assumed = self._decided(lambda: self.run(left))
         if operator is None or right is None:
             return status
         is_or = operator.type == "||"
@@ -140,7 +141,36 @@ class Evaluator:
         if is_or and status == RAN:
             self._state.aside(lambda: self.run(right))
             return status
-        return self.run(right) if (status == NO) == is_or else status
+        if (status == NO) != is_or:
+            return status
+        behind: list[Status] = []
+        if self._is_guard(lambda: behind.append(self.run(right)), assumed, left):
+            return MAYBE
+        return behind[-1]
+
+    def _decided(self, decide: Callable[[], Status]) -> tuple[Status, set[str]]:
+        """Decide a condition. Returns also the variables from outside that it takes for unset.
+
+        In a `while` the arguments of the script are none: such loops go through them.
+        """
+        state = self._state
+        kept = state.assumed, state.presumes_no_arguments
+        state.assumed, state.presumes_no_arguments = set(), state.presumes_no_arguments or state.loops > 0
+        try:
+            return decide(), state.assumed
+        finally:
+            state.assumed, state.presumes_no_arguments = kept[0] | state.assumed, kept[1]
+
+    def _is_guard(self, way: Callable[[], object], assumed: set[str], condition: Node) -> bool:
+        """Go a way. Tell whether the script would end there only because of variables that it expects to be set."""
+        if not assumed:
+            way()
+            return False
+        if self._state.goes_on(way):
+            return False
+        for name in sorted(assumed):
+            self._state.require(name, line_of(condition))
+        return True
 
     def _pipeline(self, node: Node) -> Status:
         return self.all(named(node))
@@ -168,11 +198,14 @@ class Evaluator:
         at = next((i for i, child in enumerate(children) if child.type == word), len(children))
         others = [child for child in children if child.type in ("elif_clause", "else_clause")]
         body = [child for child in children[at + 1 :] if child.type not in ("elif_clause", "else_clause")]
-        status = self.all(child for child in children[:at] if child.is_named)
-        if status == YES:
-            return self.all(body)
-        if status == NO:
-            return self._otherwise(others)
+        status, assumed = self._decided(lambda: self.all(child for child in children[:at] if child.is_named))
+        if status in (YES, NO):
+            taken, other = (lambda: self.all(body)), (lambda: self._otherwise(others))
+            if status == NO:
+                taken, other = other, taken
+            if self._is_guard(taken, assumed, children[0]):
+                other()
+            return RAN
         self._state.branch(lambda: self.all(body), lambda: self._otherwise(others))
         return MAYBE
 
@@ -232,27 +265,38 @@ class Evaluator:
         if body is None:
             return RAN
         going, ending = (NO, YES) if node.children[0].type == "until" else (YES, NO)
-        while (status := self.all(child for child in conditions if child.is_named)) == going:
-            self._state.step()
-            if not self._round(body, is_sure=True) or self._state.may_leave:
-                return RAN
-        if status != ending:
-            self._round(body, is_sure=False)
+        condition = [child for child in conditions if child.is_named]
+        self._state.loops += 1
+        try:
+            while (status := self._decided(lambda: self.all(condition))[0]) == going:
+                self._state.step()
+                if not self._round(body, is_sure=True) or self._state.may_leave:
+                    return RAN
+            if status != ending:
+                self._round(body, is_sure=False)
+        finally:
+            self._state.loops -= 1
         return RAN
 
     def _case(self, node: Node) -> Status:
         word = node.child_by_field_name("value")
         items = [child for child in node.children if child.type == "case_item"]
-        value = self.expander.joined(word) if word is not None else ""
-        if self._state.marks.only_variable(value):
-            value = ""
-        if not is_known(value):
-            self._state.branch(*(lambda item=item: self._item(item) for item in items), lambda: None)
+        value = ""
+        if word is not None:
+            self._state.presumes_no_arguments, kept = self._state.loops > 0, self._state.presumes_no_arguments
+            value = self.expander.joined(word)
+            self._state.presumes_no_arguments = kept
+        name = self._state.marks.only_variable(value)
+        patterns = [[self.expander.joined(one) for one in item.children_by_field_name("value")] for item in items]
+        if not name and not is_known(value):
+            ways: list[Callable[[], object]] = [lambda item=item: self._item(item) for item in items]
+            self._state.branch(*ways, *(() if any("*" in each for each in patterns) else (lambda: None,)))
             return MAYBE
-        for item in items:
-            patterns = item.children_by_field_name("value")
-            if any(fnmatch.fnmatchcase(value, self.expander.joined(pattern)) for pattern in patterns):
-                return self._item(item)
+        for item, each in zip(items, patterns, strict=True):
+            if any(fnmatch.fnmatchcase("" if name else value, pattern) for pattern in each):
+                if self._is_guard(lambda item=item: self._item(item), {name} if name else set(), word):
+                    self._state.branch(*(lambda other=other: self._item(other) for other in items if other is not item))
+                return RAN
         return RAN
 
     def _item(self, item: Node) -> Status:
@@ -334,6 +378,11 @@ class Evaluator:
         self.all(apart)
         words = self._words(text, node, [child for child in named(node) if child.type != "variable_assignment"])
         given = dict(map(self._assigned, (child for child in own if child not in apart)))
+        # 'a'\ and 'b' on the next line are one value.
+        if given and words and _gap(text, node, own[-1], name) == b"":
+            last = next(reversed(given))
+            value = given[last]
+            given[last] = self._state.made((value if isinstance(value, str) else "".join(value[:1])) + words.pop(0))
         if not words:
             for key, value in given.items():
                 self.assign(key, value)

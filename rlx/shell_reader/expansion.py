@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rlx.shell_reader.shell_state import State, Value
-from rlx.shell_reader.shell_syntax import Node, named, text_of
+from rlx.shell_reader.shell_syntax import Node, line_of, named, text_of
 from rlx.shell_reader.shell_words import is_known, without_marks
 
 _ESCAPE = re.compile(r"\\(\n|.)", re.DOTALL)
@@ -25,6 +25,7 @@ _BLANKS = re.compile(r"[ \t\n]+")
 # What each shell, or each call, has of its own.
 _OF_THE_SHELL = frozenset(("$", "!", "0", "-", "_", "RANDOM", "SECONDS", "LINENO", "BASH_SOURCE", "HOSTNAME", "UID"))
 
+_SUM = re.compile(r"\$\(\((.*)\)\)", re.DOTALL)
 _LEADING = re.compile(r"(?:\\\n|\s)*")
 _EXPANSIONS = ("simple_expansion", "expansion", "command_substitution", "arithmetic_expansion")
 # Lists that each environment begins, and scripts go on with.
@@ -159,10 +160,11 @@ class Expander:
             return "0"
         if name in ("@", "*"):
             return state.positional or []
-        if name == "#" and state.positional is not None:
-            return str(len(state.positional))
-        if name.isdecimal() and name != "0" and len(name) < _MOST_DIGITS and state.positional is not None:
-            return state.positional[int(name) - 1] if int(name) <= len(state.positional) else ""
+        positional = [] if state.positional is None and state.presumes_no_arguments else state.positional
+        if name == "#" and positional is not None:
+            return str(len(positional))
+        if name.isdecimal() and name != "0" and len(name) < _MOST_DIGITS and positional is not None:
+            return positional[int(name) - 1] if int(name) <= len(positional) else ""
         if name == "PWD":
             return state.workdir or None
         return state.variables.get(name)
@@ -243,6 +245,8 @@ class Expander:
             if not is_empty:
                 yield from _several(value, quoted, "@") if isinstance(value, list) else [_Piece(text or "", not quoted)]
             elif operator[-1] == "?" or (value is None and name in _GROWING):
+                if operator[-1] == "?":
+                    self._state.require(name, line_of(node))
                 yield _Piece(self._state.outside(name))
             else:
                 yield from self._default(name, operator, *rest, quoted)
@@ -261,7 +265,10 @@ class Expander:
             yield from _several((self._state.positional or [])[first - 1 :], quoted, "@")
 
     def _default(self, name: str, operator: str, node: Node, begin: int, end: int, quoted: bool) -> Iterator[_Piece]:
-        pieces = list(self._inside(node, begin, end, quoted))
+        # The grammar may take a sum here for words of their own.
+        sum_ = _SUM.fullmatch(_slice(node.text, node, begin, end))
+        number = self.arithmetic(sum_[1]) if sum_ else None
+        pieces = [_Piece(str(number))] if number is not None else list(self._inside(node, begin, end, quoted))
         if operator[-1] == "=":
             self._state.variables[name] = "".join(piece.text for piece in pieces)
         yield from (_Piece(piece.text, piece.splits, piece.ends) for piece in pieces)
@@ -289,9 +296,14 @@ class Expander:
 
     def _substituted(self, node: Node) -> str:
         """Return what a command would print that needs nothing but its own words; else as it is written."""
+        # The grammar takes a sum in a default, as in ${A:-$((B / 2))}, for a command.
+        if (sum_ := _SUM.fullmatch(_bare(node))) and (number := self.arithmetic(sum_[1])) is not None:
+            return str(number)
         children = list(named(node)) if node.type == "command_substitution" else []
         if len(children) == 1 and children[0].type == "command":
             words = [word for child in named(children[0]) for word in self.fields(child)]
+            if words == ["pwd"]:
+                return self.plain("PWD", self.value("PWD"))
             if all(map(is_known, words)) and (printed := _printed(words)) is not None:
                 return printed
         return self._state.unknown(text_of(node))

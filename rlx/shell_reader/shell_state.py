@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import SequenceMatcher
 from typing import Any
 
 from rlx.errors import UsageError
@@ -18,6 +19,10 @@ _A_VALUE = 40
 _LONGEST = 64 * 1024
 _MOST_COMMANDS = 1000
 _MOST_SHOWN = 200
+# So many commands back one is sought that is done again.
+_A_LOOP = 10
+_LONGEST_LIST = 400
+_OR = " or "
 
 Value = str | list[str]
 
@@ -35,7 +40,12 @@ class Left(Exception):
 
 @dataclass
 class State:
-    """`positional` is None where it is not known how the script is called. `may_leave`: perhaps the loop ends here."""
+    """`positional` is None where it is not known how the script is called. `may_leave`: perhaps the loop ends here.
+
+    `presumes_no_arguments`: what is decided now is decided as without arguments. `assumed` are the variables from
+    outside that the present decision takes for unset. `required` are those without which the script ends, each with
+    its line.
+    """
 
     name: str
     variables: dict[str, Value] = field(default_factory=dict)
@@ -48,6 +58,10 @@ class State:
     exports_all: bool = False
     may_leave: bool = False
     is_aside: bool = False
+    presumes_no_arguments: bool = False
+    loops: int = 0
+    assumed: set[str] = field(default_factory=set)
+    required: dict[str, int] = field(default_factory=dict)
     commands: list[ShellCommand] = field(default_factory=list)
     sourced: list[Word] = field(default_factory=list)
     skipped: dict[Skipped, None] = field(default_factory=dict)
@@ -95,7 +109,13 @@ class State:
     def skip(self, line: int, text: str) -> None:
         self.skipped[Skipped(line, text)] = None
 
+    def require(self, name: str, line: int) -> None:
+        self.required.setdefault(name, line)
+
     def start(self, command: ShellCommand) -> None:
+        """Note a command; in a loop that does the same again and again, once."""
+        if command in self.commands[-_A_LOOP:]:
+            return
         if len(self.commands) >= _MOST_COMMANDS:
             raise UsageError(f"{self.name}: starts more than {_MOST_COMMANDS} commands", "name a smaller script")
         self.commands.append(command)
@@ -125,6 +145,17 @@ class State:
         finally:
             self.variables, self.exported, self.workdir, self.positional, self.is_certain, self.may_leave = kept
             self.is_aside = False
+
+    def goes_on(self, way: Callable[[], object]) -> bool:
+        """Go a way. Returns False if the script ends there, and then what it changed is not."""
+        kept = self.variables, self.exported, self.workdir
+        self.variables, self.exported = dict(self.variables), set(self.exported)
+        try:
+            way()
+        except Ended:
+            self.variables, self.exported, self.workdir = kept
+            return False
+        return True
 
     def branch(self, *ways: Callable[[], object]) -> None:
         """Go each of several ways where it is not known which one is taken: what they make different is unknown.
@@ -158,13 +189,39 @@ class State:
     def _either(self, one: dict[str, Value], other: dict[str, Value]) -> dict[str, Value]:
         found = dict(one)
         for name in one.keys() - other.keys():
-            found[name] = self.unknown(f"{self._shown(one[name])} or unset")
+            found[name] = self._one_of(self._shown(one[name]), "unset")
         for name, value in other.items():
             if name not in one:
-                found[name] = self.unknown(f"unset or {self._shown(value)}")
+                found[name] = self._one_of("unset", self._shown(value))
             elif one[name] != value:
-                found[name] = self.unknown(f"{self._shown(one[name])} or {self._shown(value)}")
+                found[name] = self._either_value(one[name], value)
         return found
+
+    def _either_value(self, one: Value, other: Value) -> Value:
+        """Keep what two lists share, word by word: each KEY=VALUE of a launch is one."""
+        if isinstance(one, str) or isinstance(other, str) or max(len(one), len(other)) > _LONGEST_LIST:
+            return self._one_of(self._shown(one), self._shown(other))
+        keys, others = ([item.partition("=")[0] for item in items] for items in (one, other))
+        found: list[str] = []
+        for same, begin, end, start, stop in SequenceMatcher(None, keys, others, autojunk=False).get_opcodes():
+            if same == "equal":
+                found += map(self._either_word, one[begin:end], other[start:stop])
+            else:
+                found += [self._either_word(item, None) for item in (*one[begin:end], *other[start:stop])]
+        return found
+
+    def _either_word(self, one: str, other: str | None) -> str:
+        """Return the word that is both; with its key, where only the value is unknown. `other` is None for no word."""
+        if one == other:
+            return one
+        key, equals, value = one.partition("=")
+        if not equals:
+            return self._one_of(self._shown(one), "nothing" if other is None else self._shown(other))
+        rest = "nothing" if other is None else self._shown(other.removeprefix(f"{key}="))
+        return f"{key}={self._one_of(self._shown(value), rest)}"
+
+    def _one_of(self, one: str, other: str) -> str:
+        return self.unknown(_OR.join(dict.fromkeys((*one.split(_OR), *other.split(_OR)))))
 
     def _shown(self, value: Value) -> str:
         return self.marks.shown(value if isinstance(value, str) else f"({' '.join(value)})") or '""'

@@ -1,6 +1,6 @@
-"""Parse bash by tree-sitter's grammar within half a second, and blank the words that a script only prints.
+"""Parse bash by tree-sitter's grammar in half a second of processor time, and blank what a script only prints.
 
-Those are the words of `echo` and similar commands, and their here-documents.
+That is the words of `echo` and similar commands, and their here-documents.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ MOST_CHARACTERS = 64 * 1024
 # The grammar's memory grows with the square of these in one command, faster than its callback comes.
 _TANGLING = re.compile(r"\||=\(|\[\[|\(\(")
 _MOST_TANGLING = 1000
+# Of processor time, since a busy machine makes no script unreadable.
 _MOST_SECONDS = 0.5
 # Small, since the text of each node is read by such pieces, too.
 _CHUNK = 1 << 10
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_NAME = re.compile(rb"[A-Za-z_]\w*")
+_MOST_MENDED = 20
 Node = Any
 """A node of tree-sitter's tree: its package is imported where a script is read."""
 
@@ -39,19 +42,48 @@ def parse(text: str, name: str) -> Node:
         raise UsageError(f"{name}: is no text", "name a launch script, a YAML or a log")
     if sum(1 for _ in _TANGLING.finditer(text)) > _MOST_TANGLING:
         raise UsageError(f"{name}: has more than {_MOST_TANGLING} pipes and tests", "name the launch script alone")
-    begun = time.monotonic()
+    begun = time.thread_time()
     # A new parser each time: one that was stopped goes on where it stopped.
     parser = Parser(Language(language()))
     try:
         tree = parser.parse(
             lambda offset, _: data[offset : offset + _CHUNK],
-            progress_callback=lambda *_: time.monotonic() - begun > _MOST_SECONDS,
+            progress_callback=lambda *_: time.thread_time() - begun > _MOST_SECONDS,
         )
     except ValueError:
         raise UsageError(
             f"{name}: cannot be read as bash within half a second", "name the launch script alone"
         ) from None
     return tree.root_node
+
+
+def parse_mended(text: str, name: str) -> Node:
+    """Return the root of the tree of a text in which the grammar's one wrong cut is mended.
+
+    It ends a word at the second of two variables, as in `$A/b-$C/d`, where `${C}` in its place is read.
+    """
+    root = parse(text, name)
+    for _ in range(_MOST_MENDED):
+        places = [node.end_byte for node in _lone_dollars(root)]
+        if not places:
+            break
+        data = text.encode()
+        for at in reversed(places):
+            end = at + len(_NAME.match(data, at)[0])  # type: ignore[index]
+            data = b"%b{%b}%b" % (data[:at], data[at:end], data[end:])
+        text = data.decode()
+        root = parse(text, name)
+    return root
+
+
+def _lone_dollars(root: Node) -> Iterator[Node]:
+    """Yield each `$` that the grammar parts from the name behind it."""
+    data, todo = bytes(root.text), [root]
+    while todo:
+        node = todo.pop()
+        if node.type == "$" and node.parent.type == "concatenation" and _NAME.match(data, node.end_byte):
+            yield node
+        todo += reversed(node.children)
 
 
 def text_of(node: Node) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 BEGIN, END = "\ue000", "\ue001"
 _MARK = re.compile(f"{BEGIN}(\\d+){END}")
@@ -78,7 +78,8 @@ class Skipped:
 class ShellScript:
     """The commands in their order, the scripts that it sources, the variables that it sets, and what was skipped.
 
-    `steps` is how much was done to read it.
+    `steps` is how much was done to read it. `required` are variables from outside without which it ends, each with its
+    line.
     """
 
     commands: tuple[ShellCommand, ...]
@@ -86,6 +87,7 @@ class ShellScript:
     variables: Mapping[str, Word]
     skipped: tuple[Skipped, ...]
     steps: int = 0
+    required: Mapping[str, int] = field(default_factory=dict)
 
 
 def _text(part: Part, variable: Callable[[str], str]) -> str:

@@ -201,10 +201,11 @@ def _as_before(word: Word, unknown: Mapping[str, Unknown]) -> Word:
 
 def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str], tuple[Word, ...]] | None:
     """Name the wrapper that a command begins with, and part its words from those inside; None for other commands."""
-    first = words[0].parts
-    is_outside = bool(first) and all(isinstance(part, Variable) for part in first)
-    if is_outside and len(words) > 1 and _is_program(texts[1:_LOOK_AHEAD]):
-        return texts[0], texts[:1], words[1:]
+    # What a variable from outside, or one of two ways of the script, puts before the program.
+    opened = next((i for i, word in enumerate(words) if any(isinstance(part, str) for part in word.parts)), 0)
+    if opened and _is_program(texts[opened : opened + _LOOK_AHEAD]):
+        named = " ".join(text.removesuffix(" or nothing") for text in texts[:opened])
+        return named, texts[:opened], words[opened:]
     name, begin, wrapper = _wrapper(texts[:_LOOK_AHEAD])
     if wrapper is None:
         return None

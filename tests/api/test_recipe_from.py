@@ -15,7 +15,9 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from rlx.api.recipe_from import RecipeFrom, recipe_from
+from rlx.errors import UsageError
 from rlx.recipe import load_recipe
+from rlx.recipe.problems import RecipeError
 from rlx.recipe.source import RecipeSource
 from tests.cli.support import rlx
 from tests.conftest import CASES
@@ -69,6 +71,11 @@ def test_a_launch_becomes_what_is_expected(made: RecipeFrom, folder: Path, wordi
             (folder / name).write_text(text, encoding="utf-8")
     assert found == {name: (folder / name).read_text(encoding="utf-8") for name in EXPECTED}
     assert said(made) == wording
+    if "???" in made.text:
+        with pytest.raises(RecipeError) as refused:
+            load_recipe(RecipeSource("made", folder, made.text))
+        assert {problem.id for problem in refused.value.problems} == {"RLX004"}
+        return
     file = load_recipe(RecipeSource("made", folder, made.text))
     assert set(file.arms) == (set(made.arms) if len(made.arms) > 1 else {"main"})
 
@@ -184,3 +191,53 @@ def test_no_secret_of_a_configuration_is_shown_or_written(tmp_path: Path) -> Non
     assert "qwertyuiop" not in done.stdout + done.stderr + text
     assert "secrets: [WANDB_TOKEN, PROXY, HF_TOKEN, LIST]" in text
     assert "reward_fn_key: data_source" in text
+
+
+LAUNCH = "python3 -m verl.trainer.main_ppo data.train_files=/d/t.parquet data.val_files=/d/v.parquet"
+NO_NUMBERS = ["a,b", "'1e-6,5e-7'", "[1e-6,5e-7]", "'about 3'"]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_text_and_lists_in_place_of_a_number_are_errors(value: str, tmp_path: Path) -> None:
+    made = recipe_from(f'{LAUNCH} "actor_rollout_ref.actor.optim.lr={value}"\n', tmp_path / "recipe.yaml")
+    assert "error RLX029" in rlx("validate", str(made.written), code=2).stdout
+
+
+@pytest.mark.parametrize("value", ["5e-7", "1", "${oc.env:LR}", "1_000"])
+def test_numbers_and_interpolations_are_none(value: str, tmp_path: Path) -> None:
+    made = recipe_from(f"{LAUNCH} 'actor_rollout_ref.actor.optim.lr={value}'\n", tmp_path / "recipe.yaml")
+    assert "RLX029" not in rlx("validate", str(made.written), code=None).stdout
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (f"{LAUNCH} -m 'actor_rollout_ref.rollout.n=range(1,5)'\n", "Hydra chooses these values"),
+        (f"for i in {{1..65}}; do {LAUNCH} data.train_batch_size=$i; done\n", "starts 65 trainings"),
+        (f"{LAUNCH} -m data.train_batch_size={','.join(map(str, range(1, 70)))}\n", "starts 65 trainings"),
+    ],
+)
+def test_a_sweep_that_is_no_recipe_is_refused_with_the_fix(script: str, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        recipe_from(script)
+    assert message in refused.value.message
+    assert refused.value.hint
+
+
+def test_a_loop_that_starts_the_same_again_is_one_launch() -> None:
+    made = recipe_from(f"for i in 1 2 3; do {LAUNCH} && break; sleep 60; done\n")
+    assert list(made.arms) == ["baseline"]
+
+
+def test_a_secret_that_is_a_word_of_its_own_is_hidden(tmp_path: Path) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text(
+        f"TRAIN_FILES=/d/t.parquet\n{LAUNCH} --password hunter2hunter2 data.train_files=$TRAIN_FILES "
+        "data.train_batch_size=$(curl -u me:pw12345678 http://x)\n",
+        encoding="utf-8",
+    )
+    answer = rlx("init", "--from", str(script), str(tmp_path / "recipe.yaml"), "--verbose")
+    written = (tmp_path / "recipe.yaml").read_text(encoding="utf-8")
+    for text in (answer.stdout, answer.stderr, written):
+        assert "hunter2" not in text and "pw123" not in text
+    assert "/d/t.parquet" in answer.stdout and "/d/t.parquet" in written

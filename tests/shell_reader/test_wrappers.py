@@ -77,7 +77,7 @@ def test_what_comes_only_if_a_program_fails_changes_nothing() -> None:
 
 
 def test_scripts_inside_count_together() -> None:
-    inner = "for j in {1..100}; do for k in {1..3}; do run; done; done"
-    text = f"for i in {{1..100}}; do bash -c '{inner}'; done"
+    inner = "for j in {1..100}; do for k in {1..3}; do run $j $k; done; done"
+    text = f"for i in {{1..100}}; do bash -c '{inner}' $i; done"
     with pytest.raises(UsageError, match="20,000"):
         list(programs(read_script(text, "run.sh"), "run.sh"))

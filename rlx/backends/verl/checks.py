@@ -5,7 +5,8 @@ What can be written and would fail nevertheless is found by rules (rules/).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -39,6 +40,8 @@ _EVIDENCE_KEYS = frozenset(
         "actor_rollout_ref.rollout.calculate_log_probs",
     }
 )
+# Also two of them, lower and upper bound, as 0.5_2.0.
+_NUMBERS = re.compile(r"(?i:[+-]?(?:inf|nan|(?:\d[\d_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)(?:_\d+(?:\.\d+)?)?)")
 
 
 def check(resolved: ResolvedRecipe, found: Installation | None = None) -> tuple[Finding, ...]:
@@ -137,6 +140,12 @@ def _own_key_findings(rendering: VerlRendering) -> Iterator[Finding]:
     written = {override.key: override for override in rendered(rendering)}
     for override in own_overrides(rendering):
         yield from _key_findings(override, rendering)
+        if _is_misfit(rendering.table.defaults.get(override.key), override.value):
+            message = (
+                f"{override.source}: {override.value!r} is no number, and verl {rendering.table.version} takes one"
+            )
+            where = rendering.resolved.origins.get(override.source, "")
+            yield Finding("RLX029", Severity.ERROR, message, "write one number; several are arms of the recipe", where)
         if (replaced := written.get(override.key)) is None:
             continue
         message = f"{override.source} replaces what rlx writes for {replaced.source}"
@@ -145,6 +154,15 @@ def _own_key_findings(rendering: VerlRendering) -> Iterator[Finding]:
             yield Finding("RLX013", Severity.WARNING, message, fix)
         else:
             yield Finding("RLX013", Severity.NOTE, message)
+
+
+def _is_misfit(default: object, value: object) -> bool:
+    """Tell whether verl has a number here, and the recipe a list, or text that no number follows from."""
+    if isinstance(default, bool) or not isinstance(default, (int, float)):
+        return False
+    if isinstance(value, str):
+        return "${" not in value and not _NUMBERS.fullmatch(value)
+    return isinstance(value, (list, tuple, Mapping))
 
 
 def _key_findings(override: Override, rendering: VerlRendering) -> Iterator[Finding]:
