@@ -95,8 +95,8 @@ def _arms_of(source: str, name: str, version: str) -> dict[str, ImportedRecipe]:
     control = _without_seed(first)
     made = {CONTROL: first}
     for one, _ in arms[1:]:
-        seed = {key: value for key, value in first.document.items() if key == "seed"}
-        made[_arm_name(control, _without_seed(one), made)] = replace(one, document={**_without_seed(one), **seed})
+        own_seed = {key: value for key, value in first.document.items() if key == "seed"}
+        made[_arm_name(control, _without_seed(one), made)] = replace(one, document={**_without_seed(one), **own_seed})
     return made
 
 
