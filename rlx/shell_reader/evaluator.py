@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 
 from rlx.shell_reader.conditions import Conditions
 from rlx.shell_reader.expansion import Expander
@@ -200,9 +201,8 @@ class Evaluator:
         body = [child for child in children[at + 1 :] if child.type not in ("elif_clause", "else_clause")]
         status, assumed = self._decided(lambda: self.all(child for child in children[:at] if child.is_named))
         if status in (YES, NO):
-            taken, other = (lambda: self.all(body)), (lambda: self._otherwise(others))
-            if status == NO:
-                taken, other = other, taken
+            ways: list[Callable[[], Status]] = [lambda: self.all(body), lambda: self._otherwise(others)]
+            taken, other = ways if status == YES else reversed(ways)
             if self._is_guard(taken, assumed, children[0]):
                 other()
             return RAN
@@ -289,13 +289,13 @@ class Evaluator:
         name = self._state.marks.only_variable(value)
         patterns = [[self.expander.joined(one) for one in item.children_by_field_name("value")] for item in items]
         if not name and not is_known(value):
-            ways: list[Callable[[], object]] = [lambda item=item: self._item(item) for item in items]
+            ways: list[Callable[[], object]] = [partial(self._item, item) for item in items]
             self._state.branch(*ways, *(() if any("*" in each for each in patterns) else (lambda: None,)))
             return MAYBE
         for item, each in zip(items, patterns, strict=True):
             if any(fnmatch.fnmatchcase("" if name else value, pattern) for pattern in each):
-                if self._is_guard(lambda item=item: self._item(item), {name} if name else set(), word):
-                    self._state.branch(*(lambda other=other: self._item(other) for other in items if other is not item))
+                if self._is_guard(partial(self._item, item), {name} if name else set(), word):
+                    self._state.branch(*(partial(self._item, other) for other in items if other is not item))
                 return RAN
         return RAN
 
