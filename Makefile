@@ -79,7 +79,7 @@ lint: .venv/.ready
 	$(BIN)/lint-imports
 	$(BIN)/python requirements/lock.py --check
 	$(BIN)/shellcheck rlx/payload/*.sh tests/rig/*.sh tests/rig/npu_smi/npu-smi .ci/run
-	$(BIN)/shellcheck -s sh rlx/planning/probing/scripts/*.sh rlx/payload/contained/contained.sh rlx/payload/contained/bin/*
+	$(BIN)/shellcheck -s sh rlx/planning/probing/scripts/*.sh rlx/payload/contained/*.sh rlx/payload/contained/bin/*
 	$(BIN)/shellcheck -s bash rlx/payload/contained/functions.bash
 	for part in rlx/payload/supervise/05*.sh rlx/payload/ask_docker.sh rlx/payload/docker_run.sh rlx/payload/supervise/[1-9]*.sh rlx/schedulers/*/payload/[1-9]*.sh; do cat "$$part"; echo; done | $(BIN)/shellcheck -
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,6 +61,7 @@ def plan_script(
     start = workdir or (str(Path.cwd()) if place.is_here else "~/")
     names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
     wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
+    wanted = replace(wanted, is_apart=accepts_lines)
     plan = place.placed(script.engine.plan(wanted, place.site))
     queried = looks.result()
     reach = reach_of(queried[0].results) if queried else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
+import subprocess
 import sys
 import tarfile
 import time
@@ -125,7 +127,7 @@ def test_lines_that_reach_beyond_the_run_are_shown_and_refused(tmp_path: Path) -
     assert json.loads(rlx("status", "--json").stdout)["runs"] == []
     row = launched(file, "--accept-lines")
     assert row["state"] == "finished"
-    assert {"RLX031", "RLX032", "RLX716"} == set(ids(row)), "what was accepted stays with the result"
+    assert {"RLX031", "RLX032", "RLX716"} == {*ids(row)} - {"RLX746"}, "what was accepted stays with the result"
 
 
 def test_lines_that_are_kept_within_the_run_are_notes_and_the_verdict_names_them(tmp_path: Path) -> None:
@@ -139,6 +141,25 @@ def test_lines_that_are_kept_within_the_run_are_notes_and_the_verdict_names_them
     assert kept.count(": reached 0 of this run's processes") == 2
     log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
     assert "rlx: pkill -f no-such-program-anywhere: reached 0 of this run's processes" in log
+
+
+def test_accepted_lines_reach_no_process_of_others_where_root_has_a_namespace(tmp_path: Path) -> None:
+    space = ("unshare", "--pid", "--fork", "--mount-proc", "true")
+    if not shutil.which("unshare") or subprocess.run(space, capture_output=True, check=False).returncode:
+        pytest.skip("a process namespace needs root, and a kernel that allows one")
+    name = f"t{os.getpid()}"
+    program = tmp_path / name
+    shutil.copy(shutil.which("sleep") or "", program)
+    text = f"{program} 999 & own=$!\nuntil grep -q {name} /proc/$own/comm; do :; done\n/usr/bin/pkill -x {name}\n"
+    with subprocess.Popen([program, "999"]) as stranger:
+        row = launched(script(tmp_path, f"{text}wait $own; echo code $?\n{program} 999 &\nexit 3"), "--accept-lines")
+        assert stranger.poll() is None
+        stranger.kill()
+    log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
+    assert "code 143" in log and (row["state"], row["exit_code"]) == ("failed", 3)
+    assert "RLX746" in ids(row)
+    found = subprocess.run(["pgrep", "-x", name], capture_output=True, text=True, check=False)
+    assert found.stdout == "", "what it left is ended"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
 
 def test_the_launch_of_a_plan_without_a_recipe_asks_less() -> None:
     seen = query_host(LocalTransport(), Site(root="/var/tmp/rlx"), HostRequirements())
-    assert set(seen.results.host.facts) == {"machine", "tools", "devices", "disk"}
+    assert set(seen.results.host.facts) == {"machine", "tools", "devices", "disk", "shell"}
     assert not seen.results.host.silent and not seen.warnings
     assert not {finding.id for finding in seen.findings} & {"RLX510", "RLX520"}
 

@@ -175,7 +175,7 @@ class UsersScript:
     """`file` is the name that it has beside others, `text` its content, `workdir` the folder on the host it starts in.
 
     `aqn` is the noise that is to be added from outside, over so many `steps`; None and 0: none. `device_list` are the
-    devices that a person named. `secrets` are names of variables.
+    devices that a person named. `secrets` are names of variables. `is_apart`: it may name processes of others.
     """
 
     name: str
@@ -190,6 +190,7 @@ class UsersScript:
     secrets: tuple[str, ...] = ()
     aqn: Aqn | None = None
     steps: int = 0
+    is_apart: bool = False
 
 
 class UsersScriptPart(Protocol):
@@ -211,6 +212,7 @@ class UsersScriptFrame:
     """What surrounds the script in launch.sh, by the names of the template. `path` is below the run directory.
 
     The configuration is taken out of the `log` of the attempt, from the sed address `begin` on, into `printed`.
+    `is_apart`: the script runs in a process namespace, where root may have one.
     """
 
     title: str
@@ -224,3 +226,4 @@ class UsersScriptFrame:
     log: str = LOG_FILE
     printed: str = PRINTED_FILE
     nodes: int = 1
+    is_apart: bool = False

@@ -91,6 +91,8 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
         workdir=script.workdir,
         path=on_host(f"{SCRIPT_DIR}/{script.file}"),
         begin="/{'.*actor/,$p",
+        # Drivers of NPUs tell containers by their namespaces.
+        is_apart=script.is_apart and script.device_kind != "npu",
     )
 
 
