@@ -26,6 +26,8 @@ _BETWEEN_NAMES = re.compile(r"[^\w.\s\\]")
 MOST_SOURCE = 200_000
 """The largest Python source to be parsed, in bytes: its tree takes up to 750 times as many (`[a,a,…]` in 3.11)."""
 _MOST_VALUES = 2_000_000
+_KINDS_OF_SHELLS = dict.fromkeys(("bash", "sh", "dash", "ksh", "zsh"), "bash")
+_BY_ENDING = {".sh": "bash", ".bash": "bash", ".py": "python", ".ipynb": "jupyter"}
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -98,6 +100,15 @@ def parse_json(data: bytes | str) -> Any:
         return json.loads(data)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
+
+
+def program_of(name: str, text: str) -> str:
+    """Tell what runs a file, by its first line and the end of its name: `bash`, `python`, `jupyter`; "" if unknown."""
+    first = text.partition("\n")[0]
+    words = [word for word in first[2:].split() if not word.startswith("-")] if first.startswith("#!") else []
+    named = [word.rpartition("/")[2] for word in words[:2]]
+    program = next((word for word in named if word != "env"), "")
+    return _KINDS_OF_SHELLS.get(program) or re.sub(r"[\d.]+$", "", program) or _BY_ENDING.get(Path(name).suffix, "")
 
 
 def is_folder(path: Path) -> bool:

@@ -209,7 +209,7 @@ def select_arms(index: Index, names: Sequence[str], seeds: Collection[int], tell
 def _notes(names: Sequence[str], arms: Sequence[Arm]) -> Iterator[str]:
     """Yield a note where the arms were launched separately."""
     launches = [dict.fromkeys(ref.launch_id for ref in arm) for arm in arms]
-    if len(set(chain.from_iterable(launches))) > 1:
+    if len({ref.group_id for ref in chain.from_iterable(arms)}) > 1:
         yield "launched apart: " + ", ".join(
             f"{name} in {' and '.join(ids)}" for name, ids in zip(names, launches, strict=True)
         )
@@ -240,13 +240,13 @@ def from_one_group(
     runs have finished, or else still may. Raises UsageError where that leaves a choice, or runs of several experiments.
     """
     from rlx.api.judged_comparison import known_states
-    from rlx.runs.index.resolve import called, named_runs
+    from rlx.runs.index.resolve import called, named_runs, without_superseded
 
     refs = named_runs(index)
-    meant = [called(refs, name) for name in names]
+    meant = [without_superseded(called(refs, name)) for name in names]
     options = [_with_seeds(runs, seeds) for runs in meant if runs]
     every = dict.fromkeys(chain(*options))
-    if len({ref.launch_id for ref in chain(*meant)}) < 2 or not all(options):
+    if len({ref.group_id for ref in chain(*meant)}) < 2 or not all(options):
         return list(found)
     fixed = [*chain(*(own for own, runs in zip(found, meant, strict=True) if not runs))]
     states, keys = known_states(index, [*every]), _group_keys(index, [*every, *fixed])
@@ -276,13 +276,13 @@ def _with_seeds(runs: Runs, seeds: Collection[int]) -> Runs:
     """Return the runs with these seeds, of the launches that have each of them."""
     have: dict[str, set[int]] = {}
     for ref in runs:
-        have.setdefault(ref.launch_id, set()).add(ref.seed)
-    return [ref for ref in runs if not seeds or (ref.seed in seeds and have[ref.launch_id] >= {*seeds})]
+        have.setdefault(ref.group_id, set()).add(ref.seed)
+    return [ref for ref in runs if not seeds or (ref.seed in seeds and have[ref.group_id] >= {*seeds})]
 
 
 def _group_keys(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
     """Return the group of each run by its id: the experiment that its manifest here is registered for, else its
-    launch.
+    launch, or the name of its script.
     """
     from rlx.runs import read_manifest
     from rlx.runs.copies.mirror import kept
@@ -290,7 +290,7 @@ def _group_keys(index: Index, refs: Sequence[RunRef]) -> Mapping[str, str]:
     copies = kept(index, refs)
     plans = {run_id: manifest.plan for run_id, copy in copies.items() if (manifest := read_manifest(copy.run_dir))}
     asked = {run_id: plan.registration.content for run_id, plan in plans.items() if plan.registration}
-    return {ref.run_id: asked.get(ref.run_id, ref.launch_id) for ref in refs}
+    return {ref.run_id: asked.get(ref.run_id, ref.group_id) for ref in refs}
 
 
 def _in(key: str, keys: Mapping[str, str], runs: Runs) -> Runs:
@@ -301,7 +301,7 @@ def _finished_in(options: Sequence[Runs], states: Mapping[str, str]) -> list[Run
     """Return the runs of each name in the newest launch that has them all finished, else in the newest launch of each
     name.
     """
-    launches = dict.fromkeys(ref.launch_id for ref in chain(*options))
+    launches = dict.fromkeys(ref.group_id for ref in chain(*options))
     together = [[_of_launch(runs, launch) for runs in options] for launch in launches]
     apart = [_newest(runs) for runs in options]
     arms = (each for each in (*together, apart) if all(each))
@@ -326,12 +326,12 @@ def _only_way(
     return arms if len({ref.name for ref in chain(*bare)}) < 2 else None
 
 
-def _of_launch(runs: Runs, launch_id: str) -> Runs:
-    return [ref for ref in runs if ref.launch_id == launch_id]
+def _of_launch(runs: Runs, group_id: str) -> Runs:
+    return [ref for ref in runs if ref.group_id == group_id]
 
 
 def _newest(runs: Runs) -> Runs:
-    return _of_launch(runs, runs[0].launch_id) if runs else ()
+    return _of_launch(runs, runs[0].group_id) if runs else ()
 
 
 def _rank(runs: Iterable[RunRef], states: Mapping[str, str]) -> int:

@@ -197,18 +197,21 @@ def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> 
     hidden_runs, refs, removed = index.hidden_runs(), named_runs(index), removed_runs(index)
     by_id = [name for name in names if not called(refs, name)]
     meant = {ref.run_id for name in by_id for ref in meant_by(name.split(","), refs, removed)}
-    launches, arms = {ref.launch_id for ref in compared}, {ref.arm for ref in compared}
+    groups, arms = {ref.group_id for ref in compared}, {ref.arm for ref in compared}
     taken = {(ref.launch_id, ref.arm) for ref in compared}
+    slots = {(ref.group, ref.arm, ref.seed) for ref in compared if ref.group}
     newest = max((ref.created for ref in compared), default=0.0)
 
     def reason(ref: RunRef) -> Reason:
         if (hidden := hidden_runs.get(ref.run_id)) is not None:
             return ExcludedBy.REMOVAL, hidden.sentence
+        if (ref.group, ref.arm, ref.seed) in slots:
+            return ExcludedBy.NEWEST_LAUNCH, "its arm and seed have a newer run"
         # A name that would mean this run, too, if its launch were the only one.
         is_called = any(name in (ref.arm, ref.run_name, ref.short_name, ref.name) for name in names)
         if ref.run_id in meant or (is_called and (ref.launch_id, ref.arm) in taken):
             return ExcludedBy.COMMAND_LINE, "--seed does not name it"
-        if not names and ref.launch_id in launches:
+        if not names and ref.group_id in groups:
             return ExcludedBy.COMMAND_LINE, "--seed does not name it"
         if names and is_called and ref.created > newest:
             return ExcludedBy.ONE_LAUNCH, "in its launch not all of these arms have finished"

@@ -208,7 +208,7 @@ def _tags(each: RunMetrics) -> dict[str, str]:
         "launch": ref.launch_id,
         "run": ref.run_id,
         "state": judged.state.value,
-        "trainer": f"{judged.plan.backend} {judged.plan.backend_version}".strip() or "unknown",
+        "trainer": f"{judged.plan.backend} {judged.plan.backend_version}" if judged.plan.backend else "unknown",
         "written": made_by(),
     }
 

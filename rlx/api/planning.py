@@ -250,7 +250,11 @@ class Plans:
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """Return the findings that do not prevent a launch, but should be read first."""
-        return tuple(finding for finding in self.findings if finding.severity is Severity.WARNING)
+        return self.of(Severity.WARNING)
+
+    def of(self, severity: Severity) -> tuple[Finding, ...]:
+        """Return the findings of this severity."""
+        return tuple(finding for finding in self.findings if finding.severity is severity)
 
     @property
     def registration(self) -> Registration | None:

@@ -197,8 +197,8 @@ class Scope:
 
     def candidates(self, what: PrunedKind) -> tuple[list[RunRef], list[Kept]]:
         """Return the runs that fit, those without and those with a reason why nothing may be deleted now."""
-        newest, skewed = self._newest_launches() if what is not PrunedKind.CHECKPOINTS else set(), self.skewed
-        fit = [ref for ref in self.refs if ref.launch_id not in newest and ref.host not in skewed and self._is_old(ref)]
+        newest, skewed = self._newest() if what is not PrunedKind.CHECKPOINTS else set(), self.skewed
+        fit = [ref for ref in self.refs if ref.head_id not in newest and ref.host not in skewed and self._is_old(ref)]
         return self.split(what, fit, {ref.run_id: _why_not(self.seen[ref.run_id]) for ref in fit}, asked=())
 
     def split(
@@ -213,13 +213,20 @@ class Scope:
                 free.append(ref)
         return free, kept
 
-    def _newest_launches(self) -> set[str]:
-        launches: dict[str, dict[str, None]] = {}
+    def _newest(self) -> set[str]:
+        """Return the ids of the runs of the newest launches of each name; the current ones of a script are one."""
+        from rlx.runs.index.resolve import without_superseded
+
         removed = self.index.hidden_runs()
-        for ref in sorted(self.refs, key=lambda ref: -ref.created):
-            if ref.run_id not in removed:
-                launches.setdefault(ref.name, {})[ref.launch_id] = None
-        return {launch for found in launches.values() for launch in list(found)[: self.keep or 0]}
+        shown = [ref for ref in self.refs if ref.run_id not in removed]
+        current = {ref.run_id for ref in without_superseded(shown) if ref.group}
+        launches: dict[str, dict[str, set[str]]] = {}
+        for ref in sorted(shown, key=lambda ref: -ref.created):
+            launch = ref.group_id if ref.run_id in current else ref.launch_id
+            launches.setdefault(ref.name, {}).setdefault(launch, set()).add(ref.head_id)
+        return {
+            run_id for found in launches.values() for ids in list(found.values())[: self.keep or 0] for run_id in ids
+        }
 
     def _is_old(self, ref: RunRef) -> bool:
         if self.older_than_s is None:

@@ -1,35 +1,52 @@
-"""Turn a user's launch script into a launch plan, so that it runs like a recipe."""
+"""Turn a user's script, or a plain command line, into launch plans, so that it runs like a recipe."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from rlx.errors import UsageError
+from rlx.model.run_dir import COMMAND_FILE
+from rlx.secret_text import is_secret, lines_with_secrets, secrets_in
 
 if TYPE_CHECKING:
     from rlx.api.hosts import Target
     from rlx.api.planning import Plans
     from rlx.backends.shared.users_launches import UsersScriptPart
-    from rlx.model import Image, LaunchPlan
+    from rlx.model import Finding, Image, LaunchPlan
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_SHELLS = ("bash", "sh", "dash", "ksh", "zsh")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NOISE_KEYS = ("sigma_start", "sigma_end", "stages", "schedule", "steps")
 _NOISE_FORM = "--aqn sigma_start=0.01,sigma_end=0.0001,stages=10,steps=1000"
+_ARM_FORM = "--arm NAME, or --arm 'NAME:K=V ARGS'"
+_NO_ENV: Mapping[str, str] = MappingProxyType({})
+_SET_BY_RLX = re.compile(r"RLX_\w+|RAY_(?:ADDRESS|TMPDIR|AUTH_MODE|AUTH_TOKEN_PATH)|VERL_FILE_LOGGER_PATH")
+_DEVICES = re.compile(r"(?:ASCEND_RT|CUDA)_VISIBLE_DEVICES")
+# What every login and every shell has of its own.
+_OF_A_HOST = re.compile(
+    r"HOME|USER|LOGNAME|SHELL|PATH|PWD|OLDPWD|HOST|HOSTNAME|LANG|LC_\w+|TERM|TMPDIR|TZ|MAIL|EDITOR|DISPLAY|IFS|E?UID|PPID"
+    r"|SHLVL|BASH\w*|PS\d|OPTARG|OPTIND|SSH_\w+|XDG_\w+|TMUX\w*|PYTHONUNBUFFERED"
+)
+_MOST_SHOWN = 8
 
 
 def plan_script(
-    path: str | Path,
+    path: str | Path | None,
     name: str,
     *,
-    arm: str | None = None,
-    seed: int | None = None,
+    arm: str | Sequence[str] | None = None,
+    seed: int | Sequence[int] | None = None,
     aqn: str | None = None,
     host: str | None = None,
     container: str | Image | None = None,
@@ -37,13 +54,17 @@ def plan_script(
     workdir: str | None = None,
     secrets: Sequence[str] = (),
     accepts_lines: bool = False,
+    env: Mapping[str, str] = _NO_ENV,
+    args: Sequence[str] = (),
 ) -> Plans:
-    """Plan one run of a bash script, unchanged, and query its host.
+    """Plan a run of a bash script, unchanged, for each of these arms and seeds, and query its host.
 
-    `aqn` is noise to add from outside, as `sigma_start=…,sigma_end=…,stages=…,steps=…`. `workdir` is the folder on the
-    host that it starts in: by default the current one on this machine, the home directory elsewhere. `accepts_lines`
-    lets it end others' processes and leave its run. Raises UsageError for a script or noise that cannot be used,
-    HostError.
+    Without a `path`, `args` are a command line, else the arguments of the script; `env` are its variables. An arm is a
+    name, or `NAME:K=V ARGS` with the variables and arguments that it has beyond those of all; the first one is the
+    control. `aqn` is noise to add from outside, as `sigma_start=…,sigma_end=…,stages=…,steps=…`. `workdir` is the
+    folder on the host that it starts in: by default the current one on this machine, the home directory elsewhere.
+    `accepts_lines` lets it end others' processes and leave its run. Raises UsageError for a script, arm, variable or
+    noise that cannot be used, HostError.
     """
     from rlx.api.hosts import HostQueries, named_target
     from rlx.api.planning import PlannedRun, Plans, find_backends
@@ -51,7 +72,7 @@ def plan_script(
     from rlx.planning.preflight import sealed_plan
     from rlx.planning.probing.machine import reach_of
 
-    script = read_script(path, name, arm, aqn)
+    script = read_script(path, name, [arm] if isinstance(arm, str) else arm or (), aqn, env, args)
     target = named_target(host, container, devices)
     if target.workers:
         raise UsageError(f"--host {host}: a script runs on one host", "several hosts need a recipe with layout.nodes")
@@ -59,19 +80,69 @@ def plan_script(
     find_backends(looks, [], target)()
     place = looks.found()
     start = workdir or (str(Path.cwd()) if place.is_here else "~/")
-    names = (name, arm or "main", 1 if seed is None else seed, Path(path).name)
-    wanted = UsersScript(*names, script.text, start, *_devices(place), tuple(secrets), script.noise, script.steps)
-    wanted = replace(wanted, is_apart=accepts_lines)
-    plan = place.placed(script.engine.plan(wanted, place.site))
+    leased = _devices(place)
+    control = script.arms[0].name if len(script.arms) > 1 else None
+    seeds = (seed,) if isinstance(seed, int) else tuple(dict.fromkeys(seed or (1,)))
+    given = set.intersection(*({*env, *one.env} for one in script.arms)) | {*secrets, *place.site.env}
+    notes = tuple(_not_given(script, given))
     queried = looks.result()
     reach = reach_of(queried[0].results) if queried else None
-    return Plans((PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines, reach=reach)),), queried)
+    plans = []
+    for number, one in ((number, one) for number in seeds for one in script.arms):
+        words, is_command = (*args, *one.args), path is None
+        wanted = UsersScript(
+            name,
+            one.name,
+            number,
+            script.file,
+            f"#!/usr/bin/env bash\n{shlex.join(words)}\n" if is_command else script.text,
+            start,
+            *leased,
+            tuple(secrets),
+            script.noise,
+            script.steps,
+            script.backend,
+            args=() if is_command else words,
+            command=words if is_command else (),
+            env={**env, **one.env},
+            control=control,
+            findings=notes,
+            is_apart=accepts_lines,
+        )
+        plan = place.placed(script.engine.plan(wanted, place.site))
+        plans.append(PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines, reach=reach)))
+    return Plans(tuple(plans), queried)
+
+
+def _not_given(script: _Script, given: Collection[str]) -> Iterator[Finding]:
+    """Name what the script reads of this environment and does not get; nothing of a script that cannot be read."""
+    from rlx.model import Finding, Severity
+    from rlx.model.run_dir import SCRIPT_DIR
+    from rlx.shell_reader import read_script as read
+
+    try:
+        found = read(script.text, script.file).from_outside
+    except UsageError:
+        return
+    own = (_OF_A_HOST, _SET_BY_RLX, _DEVICES)
+    there = (name for name in found if name in os.environ and name not in given)
+    names = [name for name in there if not any(pattern.fullmatch(name) for pattern in own)]
+    if not names:
+        return
+    shown = ", ".join(names[:_MOST_SHOWN]) + (f" and {len(names) - _MOST_SHOWN} more" if names[_MOST_SHOWN:] else "")
+    hidden = [name for name in names if is_secret(name, os.environ[name])]
+    plain = [name for name in names if name not in hidden]
+    ways = [
+        *([f"--env {plain[0]} gives it the value from here, --env {plain[0]}=VALUE another"] if plain else []),
+        *([f"--secret {hidden[0]} gives it the secret"] if hidden else []),
+    ]
+    message = f"the script reads {shown}: set here, and not given to it"
+    yield Finding("RLX060", Severity.NOTE, message, "; ".join(ways), f"{SCRIPT_DIR}/{script.file}")
 
 
 def check_written(plans: Sequence[LaunchPlan]) -> None:
     """Refuse a script that contains a secret, because a written plan contains the script. Raises UsageError."""
     from rlx.model.run_dir import SCRIPT_DIR
-    from rlx.secret_text import lines_with_secrets
 
     for file in (file for plan in plans for file in plan.files if file.path.startswith(f"{SCRIPT_DIR}/")):
         for line in lines_with_secrets(file.content):
@@ -82,60 +153,142 @@ def check_written(plans: Sequence[LaunchPlan]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Script:
-    """What is known of a script before its host is. `steps` are those of its noise, 0 without any."""
+class ScriptArm:
+    """An arm of a script: the variables and arguments that it has beyond those of all arms."""
 
+    name: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    args: tuple[str, ...] = ()
+
+
+def read_arm(given: str) -> ScriptArm:
+    """Read `NAME`, or `NAME:K=V… ARGS` as a shell reads what stands before and behind a command.
+
+    `--` begins the arguments, where the first of them look like variables. Raises UsageError.
+    """
+    name, _, rest = given.partition(":")
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"--arm {given!r}: {name!r} is no name of an arm", f"letters, digits and . _ -; {_ARM_FORM}")
+    try:
+        words = shlex.split(rest)
+    except ValueError as problem:
+        raise UsageError(f"--arm {given!r}: {problem}".lower(), f"quote as in a shell: {_ARM_FORM}") from None
+    env: dict[str, str] = {}
+    while words and (found := _ASSIGNMENT.fullmatch(words[0])):
+        env[found[1]] = found[2]
+        words = words[1:]
+    return ScriptArm(name, env, tuple(words[1:] if words[:1] == ["--"] else words))
+
+
+@dataclass(frozen=True, slots=True)
+class _Script:
+    """What is known of a script before its host is. `steps` are those of its noise, 0 without any.
+
+    `backend` is the trainer that it names, "" where none is known.
+    """
+
+    file: str
     text: str
+    arms: tuple[ScriptArm, ...]
     engine: UsersScriptPart
+    backend: str
     noise: Aqn | None
     steps: int
 
 
-def read_script(path: str | Path, name: str, arm: str | None = None, aqn: str | None = None) -> _Script:
-    """Read the script and its noise; no host is asked. Raises UsageError for what cannot be used."""
-    for label, word in (("--name", name), ("--arm", arm or "main"), ("--script", Path(path).name)):
+def read_script(
+    path: str | Path | None,
+    name: str,
+    arms: Sequence[str] = (),
+    aqn: str | None = None,
+    env: Mapping[str, str] = _NO_ENV,
+    args: Sequence[str] = (),
+) -> _Script:
+    """Read the script, or the command line, its arms and its noise; no host is asked.
+
+    Raises UsageError for what cannot be used.
+    """
+    if path is None and not args:
+        raise UsageError("run what?", "rlx run train.sh, or rlx run -- python train.py --lr 1e-6")
+    file = COMMAND_FILE if path is None else Path(path).name
+    for label, word in (("--name", name), ("--script", file)):
         if not _NAME.fullmatch(word):
             raise UsageError(f"{label} {word!r}", "use up to 100 letters, digits and . _ - (not first)")
-    text = _read(Path(path))
-    engine = _engine(text, wants_noise=aqn is not None)
+    known = tuple(map(read_arm, arms)) or (ScriptArm("main"),)
+    for arm in known:
+        if sum(arm.name == other.name for other in known) > 1:
+            raise UsageError(f"--arm {arm.name}: named twice", "give each arm a name of its own")
+    for label, variables in [("--env", env), *((f"--arm {arm.name}", arm.env) for arm in known)]:
+        _check_variables(label, variables)
+    _check_arguments((*args, *chain.from_iterable(arm.args for arm in known)))
+    text = shlex.join(args) if path is None else _read(Path(path))
+    engine, backend = _engine(text, wants_noise=aqn is not None)
     noise, steps = _noise(aqn, engine.STEPS.search(text)) if aqn is not None else (None, 0)
-    return _Script(text, engine, noise, steps)
+    return _Script(file, text, known, engine, backend, noise, steps)
+
+
+def _check_variables(label: str, variables: Mapping[str, str]) -> None:
+    """Refuse what no environment can hold, what rlx sets itself, and secrets. Values are not shown."""
+    for name, value in variables.items():
+        if not _VARIABLE.fullmatch(name) or "\0" in value:
+            raise UsageError(f"{label} {name}: cannot be a variable", f"write {label} NAME=VALUE")
+        if _DEVICES.fullmatch(name):
+            raise UsageError(f"{label} {name}: rlx sets it to the devices of the run", "choose them with --devices")
+        if _SET_BY_RLX.fullmatch(name):
+            raise UsageError(f"{label} {name}: rlx sets it for each run", "leave it out")
+        if is_secret(name, value):
+            raise UsageError(
+                f"{label} {name}: looks like a password or key, and a variable is stored and shown in plain text",
+                f"export it and name it: --secret {name} (its value may come from --secret-file FILE)",
+            )
+
+
+def _check_arguments(words: Sequence[str]) -> None:
+    """Refuse secrets among the arguments: all users of a host see the arguments of its processes."""
+    if any("\0" in word for word in words):
+        raise UsageError("an argument contains a NUL byte, which no program can get")
+    if secrets_in(" ".join(words)) or secrets_in("\n".join(words)):
+        raise UsageError(
+            "the arguments hold what looks like a password or key, and all users of a host can read them",
+            "export it, name it with --secret NAME, and let the program read that variable",
+        )
 
 
 def _read(path: Path) -> str:
-    from rlx.local_files import read_text
+    from rlx.local_files import program_of, read_text
 
     try:
         text = read_text(path, _MOST_BYTES)
     except OSError as problem:
         raise UsageError(f"--script {path}: {problem.strerror}", "name a bash script on this machine") from None
-    program = _program(text.partition("\n")[0])
-    if program and program not in _SHELLS:
+    program = program_of(path.name, text)
+    if program == "python":
+        fix = f"rlx run --name {path.stem} -- python {path} runs it, from --workdir on its host"
+        raise UsageError(f"--script {path}: bash runs it, and this is a Python file", fix)
+    if program == "jupyter":
+        fix = f"jupyter nbconvert --to script {path}, then rlx run -- python {path.stem}.py"
+        raise UsageError(f"--script {path}: bash runs it, and this is a notebook", fix)
+    if program not in ("", "bash"):
         raise UsageError(f"--script {path}: bash runs it, and its first line names {program}", "name a bash script")
     if "\0" in text or not text.strip():
         raise UsageError(f"--script {path}: no script")
     return text
 
 
-def _program(first_line: str) -> str:
-    """Return the program that a script's first line names; "" if none."""
-    if not first_line.startswith("#!"):
-        return ""
-    words = [word for word in first_line[2:].split() if not word.startswith("-")]
-    names = [word.rpartition("/")[2] for word in words[:2]]
-    return next((name for name in names if name != "env"), "")
+def _engine(text: str, *, wants_noise: bool) -> tuple[UsersScriptPart, str]:
+    """Find what plans the script, and the trainer that it names, "" for one that rlx does not know.
 
-
-def _engine(text: str, *, wants_noise: bool) -> UsersScriptPart:
-    """Find the back-end that plans the script. Raises UsageError for noise in one that takes none from outside."""
+    Raises UsageError for noise in one that takes none from outside.
+    """
     from rlx.backends.registry import parts
 
-    known = [cast("UsersScriptPart", module) for _, module in parts("users_script")]
-    planner = next(part for part in known if not part.NO_NOISE)
-    named = [part for part in known if part.NAMED.search(text)]
-    if wants_noise and named and planner not in named:
-        raise UsageError(f"--aqn: {named[0].NO_NOISE}", "launch it without --aqn, or write a recipe (rlx init)")
-    return planner
+    known = {kind: cast("UsersScriptPart", module) for kind, module in parts("users_script")}
+    planner = next(part for part in known.values() if not part.NO_NOISE)
+    named = {kind: part for kind, part in known.items() if part.NAMED.search(text)}
+    if wants_noise and named and planner not in named.values():
+        refused = next(iter(named.values()))
+        raise UsageError(f"--aqn: {refused.NO_NOISE}", "launch it without --aqn, or write a recipe (rlx init)")
+    return planner, next(iter(named), "")
 
 
 def _devices(place: Target) -> tuple[str, int, tuple[int, ...]]:

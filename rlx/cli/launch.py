@@ -13,6 +13,7 @@ import typer
 from rlx.api.earlier_runs import with_power
 from rlx.api.launching import MANY_RUNS
 from rlx.cli.frame.options import (
+    AFTER_DASHES,
     ARM_LIST,
     ARMS,
     NAME_LIST,
@@ -24,7 +25,7 @@ from rlx.cli.frame.options import (
 )
 from rlx.cli.frame.output import narrate, patience, print_json
 from rlx.cli.frame.run_progress import follow_runs
-from rlx.cli.frame.secret_values import secret_values
+from rlx.cli.frame.secret_values import secret_values, variables
 from rlx.cli.frame.site_options import (
     ContainerOption,
     DevicesOption,
@@ -46,12 +47,16 @@ if TYPE_CHECKING:
     from rlx.model import Site
     from rlx.runs import Launched
 
+COMMAND_LINE = ""
+"""In place of the name of a script: the arguments are a command line."""
+
 _RecipeArgument = Annotated[
     str | None,
     typer.Argument(help="Recipe file, name of a bundled recipe, or - for stdin.", autocompletion=RECIPES),
 ]
 _ArmOption = Annotated[
-    list[str] | None, typer.Option(metavar=ARM_LIST, help="Arms. Default: all.", autocompletion=ARMS)
+    list[str] | None,
+    typer.Option(metavar=ARM_LIST, help="Arms. Default: all. Of a script: NAME, or NAME:K=V.", autocompletion=ARMS),
 ]
 _YesOption = Annotated[
     bool, typer.Option("--yes", "-y", help=f"Do not ask before starting over {MANY_RUNS}; implies --trust.")
@@ -59,25 +64,35 @@ _YesOption = Annotated[
 _ScriptOption = Annotated[
     str | None, typer.Option("--script", metavar="FILE", help="Your own bash script in place of a recipe, unchanged.")
 ]
-_NameOption = Annotated[str | None, typer.Option("--name", help="Name of the experiment of --script.")]
+_NameOption = Annotated[
+    str | None, typer.Option("--name", help="Name of the experiment of a script; its runs are one group.")
+]
 _AqnOption = Annotated[
     str | None,
     typer.Option(
         "--aqn",
         metavar="KEY=VALUE,...",
-        help="Noise around --script: sigma_start, sigma_end, stages, and steps where the script does not set them.",
+        help="Noise around a script: sigma_start, sigma_end, stages, and steps where the script does not set them.",
     ),
 ]
 _WorkdirOption = Annotated[
-    str | None, typer.Option("--workdir", help="Where --script starts on its host. Default: here, or its home.")
+    str | None, typer.Option("--workdir", help="Where a script starts on its host. Default: here, or its home.")
 ]
 _SecretOption = Annotated[
-    list[str] | None, typer.Option("--secret", metavar=NAME_LIST, help="A variable that --script gets, never shown.")
+    list[str] | None, typer.Option("--secret", metavar=NAME_LIST, help="A variable that a script gets, never shown.")
 ]
+_EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", metavar="K=V", help="A variable that a script gets; K alone: its value here."),
+]
+_EnvFileOption = Annotated[
+    str | None, typer.Option("--env-file", metavar="FILE", help="NAME=VALUE lines, as with --env.")
+]
+_ArgsOption = Annotated[list[str] | None, typer.Option("--script-args", metavar=AFTER_DASHES, hidden=True)]
 _AcceptOption = Annotated[
     bool,
     typer.Option(
-        "--accept-lines", help="Launch --script even if it affects other processes (RLX031, RLX032, RLX046, RLX047)."
+        "--accept-lines", help="Launch a script even if it affects other processes (RLX031, RLX032, RLX046, RLX047)."
     ),
 ]
 
@@ -101,6 +116,9 @@ def launch(
     aqn: _AqnOption = None,
     workdir: _WorkdirOption = None,
     secret: _SecretOption = None,
+    env: _EnvOption = None,
+    env_file: _EnvFileOption = None,
+    script_args: _ArgsOption = None,
     accept_lines: _AcceptOption = False,
     again: Annotated[bool, typer.Option("--again", help="Also relaunch registered runs that exist.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings count as errors.")] = False,
@@ -115,11 +133,14 @@ def launch(
 
     One run per arm, seed by seed; they wait for devices in that order. A recipe with an `experiment` is registered, and
     only its missing runs are launched unless --seed names some. Prints the run ids. The same launch typed again after
-    an interruption completes it. --script FILE --name N runs your own bash script, judged by the configuration that its
-    log prints.
+    an interruption completes it. --script FILE --name N runs your own bash script, as rlx run does.
     """
-    own_script = _OwnScript(script, name, aqn, workdir, secret or (), accept_lines)
-    own_script.check(arm or (), seed or (), recipe or set_ or send or plan or again or spread)
+    if script is None and recipe is None and len(script_args or ()) == 1:
+        recipe, script_args = (script_args or [""])[0], None
+    own_script = _OwnScript(
+        script, name, aqn, workdir, secret or (), env or (), env_file, script_args or (), accept_lines
+    )
+    own_script.check(arm or (), recipe or set_ or send or plan or again or spread)
     consents = trust or yes or not dry_run
     check_recipe = None if dry_run or plan is not None else partial(_check_recipe, recipe, set_ or ())
     where = chosen_where(host, container, image, devices, spread=spread, nodes=nodes, before=check_recipe)
@@ -147,20 +168,27 @@ def launch(
 
 @dataclass(frozen=True, slots=True)
 class _OwnScript:
-    """The options of `rlx launch` about a bash script of the user's own."""
+    """The options about a bash script of the user's own; `script` is COMMAND_LINE for `args` without one."""
 
     script: str | None
     name: str | None
     aqn: str | None
     workdir: str | None
     secrets: Sequence[str]
+    env: Sequence[str]
+    env_file: str | None
+    args: Sequence[str]
     accepts_lines: bool
 
     @property
     def is_given(self) -> bool:
         return self.script is not None
 
-    def check(self, arms: Sequence[str], seeds: Sequence[int], others: object) -> None:
+    @property
+    def path(self) -> str | None:
+        return None if self.script == COMMAND_LINE else self.script
+
+    def check(self, arms: Sequence[str], others: object) -> None:
         """Read the script, if any; no host is asked. Raise UsageError for options that do not go together.
 
         `others`: options that only a recipe takes.
@@ -168,31 +196,33 @@ class _OwnScript:
         from rlx.api.scripts import read_script
 
         if self.script is None:
-            if self.name or self.aqn or self.workdir or self.secrets or self.accepts_lines:
-                options = "--name, --aqn, --workdir, --secret and --accept-lines"
+            if self.args:
+                words = " ".join(self.args)
+                raise UsageError(f"-- {words}: arguments of no script", f"add --script FILE; or rlx run -- {words}")
+            if self.name or self.aqn or self.workdir or self.secrets or self.env or self.env_file or self.accepts_lines:
+                options = "--name, --aqn, --workdir, --secret, --env, --env-file and --accept-lines"
                 raise UsageError(f"{options} are about a script", "add --script FILE; a recipe has keys for them")
             return
         if self.name is None:
             raise UsageError("what is the experiment called?", "rlx launch --script FILE --name NAME --arm ARM")
-        if others or len(arms) > 1 or len(seeds) > 1:
+        if others:
             raise UsageError(
-                "--script is one run, and no recipe",
-                "leave out the recipe, --set, --send and --plan; one --arm and --seed",
+                "--script takes no recipe", "leave out the recipe, --set, --send, --plan, --again and --spread"
             )
-        read_script(self.script, self.name, next(iter(arms), None), self.aqn)
+        read_script(self.path, self.name, arms, self.aqn, variables(self.env, self.env_file), self.args)
 
     def plan(self, arms: Sequence[str], seeds: Sequence[int], where: Where) -> Plans:
         """Plan the script, after `check`."""
         from rlx.api.scripts import plan_script
 
-        assert self.script is not None and self.name is not None
+        assert self.name is not None
         host, container, devices = where
         with patience(f"asking {host or 'the host'} …"):
             return plan_script(
-                self.script,
+                self.path,
                 self.name,
-                arm=next(iter(arms), None),
-                seed=next(iter(seeds), None),
+                arm=arms,
+                seed=seeds,
                 aqn=self.aqn,
                 host=host,
                 container=container,
@@ -200,6 +230,8 @@ class _OwnScript:
                 workdir=self.workdir,
                 secrets=self.secrets,
                 accepts_lines=self.accepts_lines,
+                env=variables(self.env, self.env_file),
+                args=self.args,
             )
 
 
@@ -220,7 +252,7 @@ class _Choice:
         from rlx.api.hosts import HostQueries, named_target
 
         if self.recipe is None:
-            fix = "rlx launch RECIPE, --plan FILE, or --script FILE --name N; rlx recipes lists some"
+            fix = "rlx launch RECIPE, rlx launch --plan FILE, or rlx run SCRIPT; rlx recipes lists some"
             raise UsageError("launch what?", fix)
         target = named_target(*where, consents=self.consents)
         looks = HostQueries(target, meanwhile=_import_launching)
@@ -282,14 +314,16 @@ def _refuse_or_warn(plans: Plans, strict: bool) -> None:
     """Print the findings of the plans. Raise the refusal, which holds the fatal ones."""
     from rlx.cli.text.experiment_text import launch_lines
     from rlx.cli.text.plan_text import distribution_lines
-    from rlx.model import finding_text
+    from rlx.model import Severity, finding_text
 
     for line in launch_lines(plans):
         narrate(line)
     narrate_notes(plans)
     for line in distribution_lines(plans):
         narrate(f"rlx: {line}")
-    for finding in () if strict else plans.warnings:
+    # Notes about a script are about the user's own lines; those about a recipe stand in rlx plan.
+    notes = [] if all(plan.has_recipe for plan in plans.plans) else plans.of(Severity.NOTE)
+    for finding in () if strict else (*plans.warnings, *notes):
         narrate(f"rlx: {finding_text(finding)}")
     plans.refuse(strict)
 

@@ -89,7 +89,8 @@ def print_plans(
     """Print the plans, for `rlx plan` and for `rlx launch --dry-run`.
 
     The summary and the findings come first. All details of each run follow if they are asked for, and for `written`
-    plans and scripts, whose own description is not relied on: there launch.sh is shown instead of the command.
+    plans and the only run of a script, whose own description is not relied on: there launch.sh is shown instead of the
+    command.
     """
     from rlx.api.scripts import check_written
     from rlx.cli.text.memory_text import memory_answer
@@ -114,7 +115,8 @@ def print_plans(
         return
     print_text("\n".join([headline(plans), *findings_lines(plans), ""]))
     power = [*power_section(plans.power)]
-    if verbose or files or written or not all(plan.has_recipe for plan in plans.plans):
+    is_one_script = len(plans.plans) == 1 and not plans.plans[0].has_recipe
+    if verbose or files or written or is_one_script:
         texts = [plan_text(planned, files, written=written) for planned in plans.planned_runs]
         print_text("\n\n".join([*texts, *power, *map(look_text, plans.looks)]), wraps=False)
         return

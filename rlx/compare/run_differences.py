@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -25,7 +26,8 @@ from rlx.compare.difference_areas import (
 )
 from rlx.evidence import JudgedRun
 from rlx.model import LaunchPlan, RunState
-from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR
+from rlx.model.launch_plan import SCRIPT_COMMAND, SCRIPT_ENV, script_words
+from rlx.model.run_dir import COMMAND_FILE, LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.yaml_reader.hydra import bare_key, bare_leaves, read_words
 
 _PACKAGE = "package "
@@ -55,7 +57,8 @@ _MODEL = {
 _REWARD_FILES = {"reward.path": REWARD_CODE, "eval.post.reward.path": f"{REWARD_CODE} of eval.post"}
 _DIGESTS = ("sha256", "sha256_of_first_and_last_mb")
 # Written from the recipe, whose differences are named already. A back-end's part `differences` may name more.
-_RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json"})
+_COMMAND_LINE = f"{SCRIPT_DIR}/{COMMAND_FILE}"
+_RENDERED = frozenset({LAUNCH_FILE, "recipe.yaml", f"{PAYLOAD_DIR}/aqn.json", _COMMAND_LINE})
 # As Hydra wrote it, and as the log shows it.
 _CONFIGS = ("config", "printed_config")
 _OWN_FOLDER = "(run)"
@@ -77,13 +80,17 @@ def differences(control: JudgedRun, treatment: JudgedRun) -> tuple[ConfigDiffere
     """List everything known that differs, what moves the result most first; in an area the recipe comes first."""
     runs = (control, treatment)
     declared = {*control.plan.treatment, *treatment.plan.treatment}
-    recipes = recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
+    given = tuple(_given_to_scripts(control, treatment))
+    composed = _explained(composed_differences(control, treatment), given)
+    # Of one script with two printed configurations it is known what differs, if what was given explains it.
+    is_known = _is_one_script(*runs) and not any(map(is_training_setting, composed))
+    recipes = () if is_known else recipe_differences(control.plan.recipe, treatment.plan.recipe, declared)
     hosts = [{"env": run.plan.site.env, "setup": run.plan.site.setup} for run in runs]
     of_hosts = differing(hosts[0], hosts[1], "host")
     found = (
-        *_noise_around_scripts(control, treatment),
+        *given,
         *found_differences(control, treatment),
-        *composed_differences(control, treatment),
+        *composed,
         *(ConfigDifference(key, left, right, area=area_of(key)) for key, left, right in of_hosts),
         *_only_one_recorded(control, treatment),
     )
@@ -102,11 +109,65 @@ def _same_files(control: Mapping[str, Any], treatment: Mapping[str, Any]) -> set
     return same | {"model.path"} if MODEL_WEIGHTS in control and models[0] == models[1] else same
 
 
-def _noise_around_scripts(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
-    """Name the noise that was added to a users' script: without a recipe it is the one thing that was declared."""
+def _given_to_scripts(control: JudgedRun, treatment: JudgedRun) -> Iterator[ConfigDifference]:
+    """Name what a person gave to a script from outside: without a recipe it is all that was declared."""
     left, right = (None if run.plan.has_recipe else _noise_words(run) for run in (control, treatment))
     if left != right:
         yield ConfigDifference("aqn", left, right, declared=True)
+    mine, other = (script_words(run.plan) for run in (control, treatment))
+    for key in {**mine, **other}:
+        if mine.get(key) != other.get(key):
+            values = (words.get(key, "").removeprefix(f"{key.removeprefix(SCRIPT_ENV)}=") for words in (mine, other))
+            yield ConfigDifference(key, *(value or None for value in values), declared=True, area=area_of(key))
+
+
+def _explained(found: Sequence[ConfigDifference], given: Sequence[ConfigDifference]) -> tuple[ConfigDifference, ...]:
+    """Mark the settings of a composed configuration that have the values which were given to the scripts."""
+    pairs: list[tuple[str | None, str | None]] = []
+    for item in given:
+        if item.key == SCRIPT_COMMAND:
+            mine, other = ({*_values_in(words or "")} for words in (item.control, item.treatment))
+            pairs += [*((value, None) for value in mine - other), *((None, value) for value in other - mine)]
+        elif item.key.startswith(SCRIPT_ENV):
+            pairs.append((item.control, item.treatment))
+
+    def explains(one: str | None, value: Any) -> bool:
+        return one is None or (value is not None and _is_same(one, value))
+
+    return tuple(
+        replace(item, declared=True)
+        if any(explains(left, item.control) and explains(right, item.treatment) for left, right in pairs)
+        else item
+        for item in found
+    )
+
+
+def _values_in(line: str) -> Iterator[str]:
+    """Yield the words of a command line that may be values: `--lr 4e-4`, `--lr=4e-4`, `optim.lr=4e-4`."""
+    for word in shlex.split(line):
+        yield word.partition("=")[2] or word
+
+
+def _is_same(typed: str, value: Any) -> bool:
+    """Tell whether a word is this value as a shell or a program would write it."""
+    text = typed.strip("'\"")
+    try:
+        return float(text) == float(value)
+    except (TypeError, ValueError):
+        return text.lower() == str(value).lower()
+
+
+def _is_one_script(control: JudgedRun, treatment: JudgedRun) -> bool:
+    """Tell whether both runs are of one script, or of command lines, and both show their configuration."""
+    runs = (control, treatment)
+    if any(run.plan.has_recipe or not run.plan.is_launched for run in runs):
+        return False
+    shown = any(all(run.provenance.get(kind) for run in runs) for kind in _CONFIGS)
+    scripts = [
+        {name: digest for name, digest in _mapping(run.provenance.get("files")).items() if name.startswith(SCRIPT_DIR)}
+        for run in runs
+    ]
+    return shown and bool(scripts[0]) and (scripts[0] == scripts[1] or all(_COMMAND_LINE in each for each in scripts))
 
 
 def _noise_words(run: JudgedRun) -> str | None:

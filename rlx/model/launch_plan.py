@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +16,13 @@ from rlx import __version__, renamed_keys
 from rlx.model.finding import Finding
 from rlx.model.jsonable import to_jsonable
 from rlx.model.registration import Registration
+from rlx.model.run_dir import SCRIPT_DIR
 from rlx.model.run_expectations import Expectations
 from rlx.model.site import Site
 
 PLAN_SCHEMA_VERSION = 1
+SCRIPT_ENV, SCRIPT_COMMAND = "env.", "command"
+"""How a variable, and the arguments, that a person gave to a script are called in the treatment of its plan."""
 
 # What exists only at start. supervise.sh alone sets these; templates and payload may read them.
 START_VARIABLES = (
@@ -122,6 +126,20 @@ class LaunchPlan:
     def secret_names(self) -> tuple[str, ...]:
         """Return all secrets whose values the launch needs: the recipe's variables, and those that proxies refer to."""
         return tuple(dict.fromkeys((*self.secrets, *self.site.proxies.values())))
+
+
+def script_words(plan: LaunchPlan) -> dict[str, str]:
+    """Return what a person gave to the script of a plan, as it is typed: `env.LR` -> `LR=4e-4`, and its arguments.
+
+    Empty for a plan of a recipe.
+    """
+    if plan.has_recipe:
+        return {}
+    names = (key.removeprefix(SCRIPT_ENV) for key in plan.treatment if key.startswith(SCRIPT_ENV))
+    words = {f"{SCRIPT_ENV}{name}": f"{name}={shlex.quote(plan.env.get(name, ''))}" for name in names}
+    # `bash script/NAME ARGS`, or the command line that was given in place of a script.
+    own = plan.command[2:] if plan.command[1:2] and plan.command[1].startswith(f"{SCRIPT_DIR}/") else plan.command
+    return {**words, **({SCRIPT_COMMAND: shlex.join(own)} if SCRIPT_COMMAND in plan.treatment else {})}
 
 
 def with_current_names(plan: LaunchPlan) -> LaunchPlan:

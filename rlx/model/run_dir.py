@@ -36,6 +36,7 @@ ENV_FILE = "env"
 MASK_FILE = "mask_secrets.py"
 PAYLOAD_DIR = "payload"
 SCRIPT_DIR = "script"
+COMMAND_FILE = "command.sh"  # of a command line that was given in place of a script
 CHECKPOINTS_DIR = "checkpoints"
 CLUSTER_FILE = "cluster"
 CONTAINER_FILE = "container"

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlx.errors import UsageError
-from rlx.local_files import read_bytes, read_stdin
+from rlx.local_files import program_of, read_bytes, read_stdin
 from rlx.recipe.problems import SourceLocation, refusal
 
 SIZE_LIMIT = 1_000_000
 STDIN = "-"
+_FIRST_LINE = 256
+_OTHER_FILES = {
+    "bash": "rlx run {path} runs it as it is; rlx init --from {path} makes a recipe of it",
+    "python": "rlx run -- python {path} runs it on its host; a recipe is YAML (rlx init)",
+    "jupyter": "jupyter nbconvert --to script {path}, then rlx run -- python {stem}.py; a recipe is YAML (rlx init)",
+}
+"""What to do with a file that something else runs, by its program."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x84\x86-\x9f\ufffe\uffff]")
 
 
@@ -31,6 +38,8 @@ def read_source(path: Path | str) -> RecipeSource:
         return RecipeSource("stdin", Path.cwd(), _decode(_taken(lambda: read_stdin(SIZE_LIMIT), "stdin"), "stdin"))
     path = Path(path)
     data = _taken(lambda: read_bytes(path, SIZE_LIMIT), str(path))
+    if fix := _OTHER_FILES.get(program := program_of(path.name, data[:_FIRST_LINE].decode(errors="replace"))):
+        raise UsageError(f"{path}: is no recipe, but a file for {program}", fix.format(path=path, stem=path.stem))
     return RecipeSource(str(path), path.parent, _decode(data, str(path)))
 
 

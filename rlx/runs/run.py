@@ -20,7 +20,8 @@ class RunRef:
 
     A run of several nodes has one reference for each: node 0, the head, which users call the run, and its workers.
     `container` is the id of the one that shares the folder of the run, from its launch or the inventory and never from
-    its files; empty if there is none or it is not known.
+    its files; empty if there is none or it is not known. `group` is the name under which launches without a recipe
+    belong together, those of this user; empty for a recipe, whose launches each stand for themselves.
     """
 
     run_id: str
@@ -33,6 +34,12 @@ class RunRef:
     created: float
     node: int = 0
     container: str = field(default="", compare=False)
+    group: str = field(default="", compare=False)
+
+    @property
+    def group_id(self) -> str:
+        """Return what runs have in common that are shown and compared together: their launch, or a script's name."""
+        return f"name {self.group}" if self.group else self.launch_id
 
     @property
     def head_id(self) -> str:
@@ -114,7 +121,12 @@ def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
     run_id = f"{plan.run_name}-{_stamp(now)}-{secrets.token_hex(2)}"
     site = plan.site
     names = (run_id, launch_id, plan.name, plan.arm, plan.seed)
-    return RunRef(*names, site.place, site.root, now, container=container_of(site))
+    return RunRef(*names, site.place, site.root, now, container=container_of(site), group=group_of(plan))
+
+
+def group_of(plan: LaunchPlan) -> str:
+    """Return the name under which its launches belong together; empty for a plan of a recipe."""
+    return "" if plan.has_recipe else plan.name
 
 
 def container_of(site: Site) -> str:

@@ -37,7 +37,8 @@ def read_script(text: str, name: str, steps: int = 0) -> ShellScript:
         evaluator.text(text)
     variables = {key: state.marks.word(value) for key, value in state.variables.items() if isinstance(value, str)}
     skipped, required = tuple(state.skipped), dict(state.required)
-    return ShellScript(tuple(state.commands), tuple(state.sourced), variables, skipped, state.steps, required)
+    found = tuple(state.commands), tuple(state.sourced), variables, skipped, state.steps, required
+    return ShellScript(*found, tuple(state.read_unset))
 
 
 class Status(Enum):
@@ -355,6 +356,9 @@ class Evaluator:
                 self.assign(name, value)
             elif child.type == "variable_name":
                 name = text_of(child)
+                if exports:
+                    # Its programs get what is set outside.
+                    self.expander.value(name)
             else:
                 continue
             if exports and "-n" not in flags:

@@ -167,7 +167,10 @@ class Expander:
             return positional[int(name) - 1] if int(name) <= len(positional) else ""
         if name == "PWD":
             return state.workdir or None
-        return state.variables.get(name)
+        value = state.variables.get(name)
+        if value is None and name.isidentifier() and name not in _OF_THE_SHELL:
+            state.read_unset[name] = None
+        return value
 
     def plain(self, name: str, value: Value | None) -> str:
         """Return the text of a variable; a mark for one from outside."""

@@ -65,6 +65,7 @@ class State:
     commands: list[ShellCommand] = field(default_factory=list)
     sourced: list[Word] = field(default_factory=list)
     skipped: dict[Skipped, None] = field(default_factory=dict)
+    read_unset: dict[str, None] = field(default_factory=dict)
     steps: int = 0
     characters: int = 0
     depth: int = 0

@@ -79,7 +79,7 @@ class ShellScript:
     """The commands in their order, the scripts that it sources, the variables that it sets, and what was skipped.
 
     `steps` is how much was done to read it. `required` are variables from outside without which it ends, each with its
-    line.
+    line; `from_outside` all that it reads before it sets them.
     """
 
     commands: tuple[ShellCommand, ...]
@@ -88,6 +88,7 @@ class ShellScript:
     skipped: tuple[Skipped, ...]
     steps: int = 0
     required: Mapping[str, int] = field(default_factory=dict)
+    from_outside: tuple[str, ...] = ()
 
 
 def _text(part: Part, variable: Callable[[str], str]) -> str:

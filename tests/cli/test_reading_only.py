@@ -49,6 +49,7 @@ ACTS = {
         "init",
         "rehearse",
         "launch",
+        "run",
         "tag",
         "watch",
         "attach",

@@ -260,7 +260,7 @@ def test_a_script_without_secrets_is_not_warned_of(tmp_path: Path) -> None:
         pytest.param("python -m trl.scripts.grpo", ("--aqn", NOISE), "TRL", id="noise-for-trl"),
         pytest.param("export PYTHONPATH=/verl", ("--aqn", NOISE), "line 2", id="python-path"),
         pytest.param("VERL_USE_EXTERNAL_MODULES=mine python -m verl", ("--aqn", NOISE), "line 2", id="own-modules"),
-        pytest.param("true", ("--arm", "a", "--arm", "b"), "--script", id="two-arms"),
+        pytest.param("true", ("--arm", "a", "--arm", "a:LR=2"), "--arm a", id="one-arm-twice"),
         pytest.param("true", ("--set", "seed=1"), "--script", id="set"),
         pytest.param("true", ("--name", "a b"), "'a b'", id="name"),
         pytest.param("true", ("--devices", "4"), "local", id="devices"),

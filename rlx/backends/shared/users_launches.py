@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from rlx.model.launch_plan import SCRIPT_COMMAND, SCRIPT_ENV
 from rlx.model.run_dir import LOG_FILE, PRINTED_FILE
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.model import LaunchPlan, Site
+    from rlx.model import Finding, LaunchPlan, Site
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Aqn
 
@@ -174,8 +175,12 @@ def among(*words: str, **others: str) -> Reader:
 class UsersScript:
     """`file` is the name that it has beside others, `text` its content, `workdir` the folder on the host it starts in.
 
-    `aqn` is the noise that is to be added from outside, over so many `steps`; None and 0: none. `device_list` are the
-    devices that a person named. `secrets` are names of variables. `is_apart`: it may name processes of others.
+    `backend` is the trainer that it names, "" where none is known. `args` are its arguments; `command` is the command
+    line that was given in place of a script, and `text` was made of. `env` is what the person gave to this arm;
+    `control` the arm that the others of the launch are compared with. `aqn` is the noise that is to be added from
+    outside, over so many `steps`; None and 0: none. `device_list` are the devices that a person named. `secrets` are
+    names of variables. `findings` are those about the script and its surroundings. `is_apart`: it may name processes
+    of others.
     """
 
     name: str
@@ -190,7 +195,19 @@ class UsersScript:
     secrets: tuple[str, ...] = ()
     aqn: Aqn | None = None
     steps: int = 0
+    backend: str = ""
+    args: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    control: str | None = None
+    findings: tuple[Finding, ...] = ()
     is_apart: bool = False
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Return what the person set for this run beside the script, as keys of a treatment."""
+        words = [SCRIPT_COMMAND] if self.args or self.command else []
+        return (*(["aqn"] if self.aqn else []), *(f"{SCRIPT_ENV}{name}" for name in self.env), *words)
 
 
 class UsersScriptPart(Protocol):
@@ -211,6 +228,8 @@ class UsersScriptPart(Protocol):
 class UsersScriptFrame:
     """What surrounds the script in launch.sh, by the names of the template. `path` is below the run directory.
 
+    `arm` and `seed` are exported, `args` handed to the script.
+
     The configuration is taken out of the `log` of the attempt, from the sed address `begin` on, into `printed`.
     `is_apart`: the script runs in a process namespace, where root may have one.
     """
@@ -223,6 +242,9 @@ class UsersScriptFrame:
     workdir: str
     path: str
     begin: str
+    arm: str
+    seed: int
+    args: tuple[str, ...] = ()
     log: str = LOG_FILE
     printed: str = PRINTED_FILE
     nodes: int = 1

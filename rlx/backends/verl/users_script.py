@@ -57,12 +57,12 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
     return LaunchPlan(
         name=script.name,
         arm=script.arm,
-        control=None,
+        control=script.control,
         seed=script.seed,
-        backend="verl",
+        backend=script.backend,
         backend_version="?",
         site=site,
-        command=("bash", f"{SCRIPT_DIR}/{script.file}"),
+        command=script.command or ("bash", f"{SCRIPT_DIR}/{script.file}", *script.args),
         env=frame.env,
         secrets=script.secrets,
         files=(
@@ -72,20 +72,21 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
             *_noise_files(script),
         ),
         expectations=_expectations(script),
-        treatment=("aqn",) if script.aqn else (),
+        treatment=script.given,
         recipe={},
         device_kind=script.device_kind,
         devices=script.devices,
         device_list=script.device_list,
-        findings=tuple(_findings(script)),
+        findings=(*script.findings, *_findings(script)),
     )
 
 
 def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
+    env = {**site.env, **script.env}
     return UsersScriptFrame(
         title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
         device=script.device_kind,
-        env={**site.env, **(with_module(site.env, NOISE_HOOK) if _is_hooked(script) else {})},
+        env={**env, **(with_module(env, NOISE_HOOK) if _is_hooked(script) else {})},
         path_prefix=site.path_prefix,
         setup=site.setup,
         workdir=script.workdir,
@@ -93,6 +94,9 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
         begin="/{'.*actor/,$p",
         # Drivers of NPUs tell containers by their namespaces.
         is_apart=script.is_apart and script.device_kind != "npu",
+        arm=script.arm,
+        seed=script.seed,
+        args=script.args,
     )
 
 

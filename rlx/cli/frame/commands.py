@@ -11,6 +11,7 @@ GROUPS = {
         "validate",
         "plan",
         "launch",
+        "run",
         "status",
         "logs",
         "diagnose",
@@ -46,7 +47,6 @@ COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 
 ALIASES = {
     "": {
-        "run": "launch",
         "ps": "status",
         "ls": "status",
         "list": "status",
@@ -109,6 +109,10 @@ EXAMPLES = {
     "migrate": ("rlx migrate recipe.yaml --engine megatron", "rlx migrate recipe.yaml --engine megatron --tp 2"),
     "schema": ("rlx schema > recipe.schema.json", "rlx schema | jq .properties"),
     "launch": ("rlx launch recipe.yaml --host a3", "rlx launch --script run_grpo.sh --name gsm8k --host a3"),
+    "run": (
+        "rlx run train.sh --host a3 --env LR=1e-6 -- --epochs 2",
+        "rlx run --arm base --arm hot:LR=4e-4 --seed 1,2,3 -- python train.py",
+    ),
     "status": ("rlx status", "rlx status -w"),
     "queue": ("rlx queue", "rlx queue --host a3,a4 --json"),
     "logs": ("rlx logs --grep val-core", "rlx logs aqn -f"),

@@ -16,6 +16,8 @@ ARM_LIST = "ARM,..."
 HOST_LIST = "HOST,..."
 """For Typer one text, in which commas separate the hosts."""
 _LISTS = frozenset({NUMBER_LIST, NAME_LIST, ARM_LIST, HOST_LIST})
+AFTER_DASHES = "ARGS"
+"""Metavar of an option that takes every word after `--`: the arguments of a script."""
 
 
 def _from(name: str, *, lists: bool = False) -> Callable[[str], list[str]]:
@@ -65,9 +67,12 @@ def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
     """Return the words of a command with an option before each value of a list, as Typer expects them.
 
     Only numbers may follow their option one by one, since a name may be an argument. Hosts become one value with
-    commas. Nothing is changed after `--`.
+    commas. An arm with variables or arguments of its own (`NAME:K=V`) is no list. Nothing is changed after `--`, but
+    that each word is a value of the option for arguments, where the command has one.
     """
+    params = list(params)
     metavars = {name: param.metavar for param in params if param.metavar in _LISTS for name in param.opts}
+    after = next((param.opts[0] for param in params if param.metavar == AFTER_DASHES), "")
     spelled: list[str] = []
     hosts: dict[str, list[str]] = {}
     option = ""
@@ -75,7 +80,7 @@ def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
     for word in rest:
         name, equals, value = word.partition("=")
         if word == "--":
-            spelled += [word, *rest]
+            spelled += [f"{after}={each}" for each in rest] if after else [word, *rest]
         elif name in metavars:
             # What follows belongs to the option, whatever it is, so that a wrong value is reported as such.
             option, value = name, value if equals else next(rest, None)  # type: ignore[assignment]
@@ -83,6 +88,8 @@ def spelled_out(words: Iterable[str], params: Iterable[Any]) -> list[str]:
                 spelled.append(word)
             elif metavars[name] == HOST_LIST:
                 hosts.setdefault(name, []).append(value)
+            elif metavars[name] == ARM_LIST and ":" in value:
+                spelled.append(f"{name}={value}")
             else:
                 spelled += _each(name, value)
         elif metavars.get(option) == NUMBER_LIST and word.replace(",", "").isdecimal():

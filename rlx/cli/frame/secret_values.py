@@ -1,10 +1,10 @@
-"""Get the values of secrets from a file, the caller's environment, or a question at the terminal."""
+"""Get the values of variables and secrets from a file, the caller's environment, or a question at the terminal."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rlx.errors import UsageError
@@ -18,9 +18,23 @@ def secret_values(secret_file: str | None, wanted: Iterable[str] = ()) -> Mappin
 
     Raise UsageError for a file that cannot be read.
     """
-    given = {**os.environ, **(_read(secret_file) if secret_file else {})}
+    given = {**os.environ, **(_read("--secret-file", secret_file) if secret_file else {})}
     missing = [name for name in dict.fromkeys(wanted) if not given.get(name)]
     return given | (_asked(missing) if sys.stdin.isatty() else {})
+
+
+def variables(given: Sequence[str], env_file: str | None) -> dict[str, str]:
+    """Return the variables of --env-file, then of --env: NAME=VALUE, or NAME with the value that it has here.
+
+    Raise UsageError for one that has none here, and for a file that cannot be read.
+    """
+    found = _read("--env-file", env_file) if env_file else {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals and name not in os.environ:
+            raise UsageError(f"--env {name}: is not set here", f"--env {name}=VALUE, or export {name}")
+        found[name] = value if equals else os.environ[name]
+    return found
 
 
 def _asked(names: Iterable[str]) -> dict[str, str]:
@@ -33,20 +47,20 @@ def _asked(names: Iterable[str]) -> dict[str, str]:
         return {}
 
 
-def _read(name: str) -> dict[str, str]:
+def _read(option: str, name: str) -> dict[str, str]:
     # Path.expanduser raises RuntimeError for an unknown ~user; os.path leaves it, and the file is then not found.
     path = Path(os.path.expanduser(name))  # noqa: PTH111
     try:
         text = os.fsdecode(read_bytes(path, _MOST_BYTES))
     except OSError as error:
-        raise UsageError(f"--secret-file {path}: {error.strerror}") from None
+        raise UsageError(f"{option} {path}: {error.strerror}", "name a file of NAME=VALUE lines here") from None
     values = {}
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip() and not line.lstrip().startswith("#"):
             name, equals, value = line.strip().removeprefix("export ").partition("=")
             if not equals:
                 # The line is not shown: it may be half of a secret.
-                raise UsageError(f"--secret-file {path}:{number}: this is no NAME=VALUE line")
+                raise UsageError(f"{option} {path}:{number}: this is no NAME=VALUE line")
             values[name.strip()] = _unquoted(value)
     return values
 

@@ -20,6 +20,7 @@ from rlx.evidence.checks.recipe_settings import expected_traces
 from rlx.evidence.traces import KeyTrace, TraceStatus
 from rlx.evidence.verdict import counted
 from rlx.model import Expectations, Finding, LaunchPlan, Link, NoiseExpectation, Severity, Site, finding_text
+from rlx.model.launch_plan import script_words
 from rlx.model.rounding import DTYPES, TYPICAL, Weights, survival
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.table import Column, Table
@@ -59,11 +60,12 @@ def arms_table(plans: Plans) -> Table:
     rows: dict[tuple[str, ...], list[int]] = {}
     for plan in plans.plans:
         rows.setdefault(_row(plan), []).append(plan.seed)
-    arm, steps, validations, noise, devices, where = zip(*rows, strict=True)
+    arm, given, steps, validations, noise, devices, where = zip(*rows, strict=True)
     return Table(
         [
             Column("arm", arm),
             Column("seed", [", ".join(map(str, seeds)) for seeds in rows.values()], flows=True),
+            *([Column("given", given, flows=True)] if any(given) else []),
             Column("steps", steps),
             Column("validated at", validations, rank=2, flows=True),
             *([Column("noise", noise, rank=1, flows=True)] if any(each != "none" for each in noise) else []),
@@ -77,7 +79,8 @@ def _row(plan: LaunchPlan) -> tuple[str, ...]:
     expected = plan.expectations
     steps = "?" if expected.total_steps is None else str(expected.total_steps)
     validated = steps_text(expected.validation_steps) if expected.validation_steps else "–"
-    return plan.arm, steps, validated, _noise_cell(plan), devices_text(plan), where_text(plan.site)
+    given = " ".join(script_words(plan).values())
+    return plan.arm, given, steps, validated, _noise_cell(plan), devices_text(plan), where_text(plan.site)
 
 
 def _steps(plans: Sequence[LaunchPlan]) -> str:
@@ -133,7 +136,8 @@ def plan_text(planned: PlannedRun, with_files: bool, *, written: bool = False) -
     }
     body = "\n".join(_section(name, lines) for name, lines in sections.items())
     contents = "".join(f"\n\n--- {file.path}\n{file.content.rstrip()}" for file in plan.files) if with_files else ""
-    title = f"{plan.run_name}: {plan.backend} {plan.backend_version}, {devices_text(plan)}, in {where_text(plan.site)}"
+    trainer = f"{plan.backend} {plan.backend_version}" if plan.backend else "unknown trainer"
+    title = f"{plan.run_name}: {trainer}, {devices_text(plan)}, in {where_text(plan.site)}"
     return f"{title}\n{body}{contents}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rlx.model.launch_plan import script_words
+
 if TYPE_CHECKING:
     from rlx.evidence import Verdict
     from rlx.runs.status.snapshots import Snapshot
@@ -15,12 +17,14 @@ def row_document(row: Snapshot) -> Mapping[str, Any]:
     from rlx.evidence.verdict import outlook
 
     seen, verdict = row.observation, row.verdict
+    given = script_words(row.manifest.plan) if row.manifest else {}
     return {
         "run_id": row.ref.run_id,
         "launch_id": row.ref.launch_id,
         "name": row.ref.name,
         "arm": row.ref.arm,
         "seed": row.ref.seed,
+        "given": [*given.values()],
         "host": row.ref.host,
         "destination": row.ref.place.destination,
         "container": row.container,

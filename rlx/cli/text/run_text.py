@@ -13,6 +13,7 @@ from rlx.cli.frame.streams import shortened
 from rlx.cli.text.diagnose_text import UNSURE
 from rlx.cli.text.table_text import fits, fitted, paragraph
 from rlx.model import message_text
+from rlx.model.launch_plan import SCRIPT_COMMAND, script_words
 from rlx.runs.duration import age, clock_time, duration, time_zone
 from rlx.table import Cell, Column, Table
 
@@ -37,6 +38,7 @@ VERDICT_STYLE = {"valid": "green", "on track": "green", "contradicted": "red", "
     "contradicted so far": "red",
 }
 _CAUSE_CHARACTERS = 160
+_GIVEN_CHARACTERS = 200
 _NO_NOISE = ("", "–", "none", "never")
 _SAYS = {
     "missing": "its program (npu-smi, nvidia-smi) is not where the run is",
@@ -48,7 +50,7 @@ _SAYS = {
 def tables(
     rows: Sequence[Snapshot], verbose: bool, causes: Mapping[str, Hit | None], width: int, as_grid: bool = True
 ) -> Group:
-    """Return a table for each launch, at most `width` cells wide.
+    """Return a table for each launch, and one for the launches of a script's name, at most `width` cells wide.
 
     Several arms with several seeds are a grid if there is room for it and `as_grid` is set. `causes`: why runs failed,
     by id; shown if `verbose`.
@@ -58,7 +60,7 @@ def tables(
     from rlx.runs.status.forecast import sweeps
 
     parts: list[Any] = []
-    groups = (list(group) for _, group in groupby(rows, key=lambda row: row.ref.launch_id))
+    groups = (list(group) for _, group in groupby(rows, key=lambda row: row.ref.group_id))
     for launched, sweep in zip(groups, sweeps(rows), strict=True):
         listed = Table(_columns(launched), _title(launched, sweep))
         if is_grid(launched):
@@ -68,6 +70,7 @@ def tables(
         else:
             parts.append(fitted(listed, width))
             lines = []
+        lines += _given(launched)
         lines += _details(launched, causes) if verbose else _remarks(launched)
         # Who hid a run, and when.
         lines += [row.removed.sentence for row in launched if row.removed]
@@ -77,7 +80,9 @@ def tables(
 
 def _title(rows: Sequence[Snapshot], sweep: Sweep) -> str:
     container = f":{rows[0].container}" if rows[0].container else ""
-    return f"{sweep.name} · launch {sweep.launch_id} · {', '.join(sweep.hosts)}{container}"
+    others = len({row.ref.launch_id for row in rows}) - 1
+    launch = f"launch {sweep.launch_id}" + (f" and {others} before" if others else "")
+    return f"{sweep.name} · {launch} · {', '.join(sweep.hosts)}{container}"
 
 
 def _columns(rows: Sequence[Snapshot]) -> list[Column]:
@@ -132,6 +137,16 @@ def _value_cell(row: Snapshot) -> Cell:
     validated = not row.metric or is_validation(row.metric)
     text = f"{value:.4f} @{step}" if validated else f"{value:.4f} @{step} (training)"
     return Cell(text, exclusion=row.verdict.exclusion(ended=row.state.is_terminal))
+
+
+def _given(rows: Sequence[Snapshot]) -> list[str]:
+    """Return what was given to the arms of a script where that differs: `hot: LR=4e-4`."""
+    arms = {row.ref.arm: script_words(row.manifest.plan) for row in rows if row.manifest}
+    keys = dict.fromkeys(key for words in arms.values() for key in words)
+    differing = [key for key in keys if len({words.get(key) for words in arms.values()}) > 1]
+    differing.sort(key=SCRIPT_COMMAND.__eq__)
+    found = {arm: " ".join(words[key] for key in differing if key in words) for arm, words in arms.items()}
+    return [f"{arm}: {shortened(text, _GIVEN_CHARACTERS)}" for arm, text in found.items() if text]
 
 
 def _remarks(rows: Sequence[Snapshot]) -> list[str]:

@@ -1,4 +1,4 @@
-# The first process of a script's own process namespace: sh first.sh SCRIPT. Tells on descriptor 4 how the script ended, and
+# The first process of a script's own process namespace: sh first.sh SCRIPT ARGS. Tells on descriptor 4 how the script ended, and
 # stays as long as the script has left something, such as a Ray with a job: with the first process all of them end.
 trap : HUP INT QUIT TERM
 export RLX_CONTAINED_BY=$$
@@ -6,7 +6,7 @@ done='runs in a process namespace of its own'
 printf 'rlx: the script %s\n' "$done"
 printf '{"kind": "intervention", "at": %s, "command": "the script", "done": "%s"}\n' "$(date +%s)" "$done" \
     >>"$RLX_ATTEMPT_DIR/events/interventions.jsonl"
-bash "$1" 4>&- &
+bash "$@" 4>&- &
 script=$!
 while :; do
     wait "$script"

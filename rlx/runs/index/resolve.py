@@ -17,9 +17,33 @@ _MOST_CANDIDATES = 8
 
 
 def latest_launch(index: Index) -> tuple[RunRef, ...]:
-    """Return the runs of the newest launch, in the order of its recipe. Raises NoSuchRun if there is none."""
+    """Return the runs of the newest launch, in the order of its recipe. Raises NoSuchRun if there is none.
+
+    All launches of a script's name are one.
+    """
     refs = some_runs(index)
-    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id)
+    return together(refs, refs[0])
+
+
+def together(refs: Sequence[RunRef], first: RunRef) -> tuple[RunRef, ...]:
+    """Return those of these runs that belong with the first: of its launch, or of all launches of a script's name.
+
+    Of those, the newest run of each arm and seed counts, and arms stand in the order in which they first came.
+    """
+    own = [ref for ref in refs if ref.group_id == first.group_id]
+    if not first.group:
+        return tuple(own)
+    newest = {(ref.arm, ref.seed, ref.node): ref for ref in sorted(own, key=lambda ref: ref.created)}
+    return tuple(newest.values())
+
+
+def without_superseded(refs: Sequence[RunRef]) -> tuple[RunRef, ...]:
+    """Leave out the runs of scripts of which there is a newer one with the same name, arm and seed."""
+    newest: dict[tuple[str, str, int, int], RunRef] = {}
+    for ref in sorted((ref for ref in refs if ref.group), key=lambda ref: ref.created):
+        newest[ref.group, ref.arm, ref.seed, ref.node] = ref
+    current = {ref.run_id for ref in newest.values()}
+    return tuple(ref for ref in refs if not ref.group or ref.run_id in current)
 
 
 def current_runs(index: Index) -> tuple[RunRef, ...]:
@@ -33,12 +57,14 @@ def current_runs(index: Index) -> tuple[RunRef, ...]:
 def candidates(index: Index) -> tuple[RunRef, ...]:
     """Return the runs that may be current: all but those of older launches that are known to have ended."""
     refs, ended = shown_runs(index), index.ended()
-    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or ref.run_id not in ended)
+    newest = together(refs, refs[0]) if refs else ()
+    return (*newest, *(ref for ref in refs if ref not in newest and ref.run_id not in ended))
 
 
 def still_current(refs: Sequence[RunRef], seen: Mapping[str, Observation]) -> tuple[RunRef, ...]:
     """Return those of `candidates` that are current by these observations."""
-    return tuple(ref for ref in refs if ref.launch_id == refs[0].launch_id or not seen[ref.run_id].state.is_terminal)
+    newest = together(refs, refs[0]) if refs else ()
+    return tuple(ref for ref in refs if ref in newest or not seen[ref.run_id].state.is_terminal)
 
 
 def resolve(index: Index, names: Sequence[str]) -> tuple[RunRef, ...]:
@@ -108,7 +134,7 @@ def _match(refs: Sequence[RunRef], name: str) -> Sequence[RunRef]:
     if exact := [ref for ref in refs if name in (ref.run_id, ref.launch_id)]:
         return exact
     if found := called(refs, name):
-        return [ref for ref in found if ref.launch_id == found[0].launch_id]
+        return together(found, found[0])
     return _by_prefix(refs, name)
 
 

@@ -34,7 +34,7 @@ from rlx.runs.index.hidden_runs import HiddenRun, hidden_run_text, parse_hidden_
 from rlx.runs.index.tables import CachedState, FoundRun, Move, PendingLaunch
 from rlx.runs.judging.parser_cache import ParsedFiles
 from rlx.runs.manifest import fetch_manifests, manifest_digest, parse_manifest
-from rlx.runs.run import RunRef, container_of, is_run_id
+from rlx.runs.run import RunRef, container_of, group_of, is_run_id
 from rlx.runs.status.host_report import request_reports
 from rlx.runs.status.observation import Observation
 
@@ -265,6 +265,7 @@ class ReportedRun(NamedTuple):
     container_id: str | None
     position: int
     digest: str
+    group: str = ""
 
 
 HostRecord = ReportedRun | HiddenRun | None
@@ -280,7 +281,7 @@ def _find_runs(site: Site, home: Path) -> tuple[list[FoundRun], dict[str, Hidden
         if isinstance(run, ReportedRun):
             # The manifest may name any container. It has the site's if that is the one in which the inventory has runs.
             container = container_of(site) if run.container_id == site.container_id else ""
-            ref = RunRef(*run[:5], site.place, site.root, run.created, run.node, container)
+            ref = RunRef(*run[:5], site.place, site.root, run.created, run.node, container, run.group)
             found.append(FoundRun(ref, run.position, run.digest))
     for run_id in removed.keys() - {one.ref.run_id for one in found}:
         gone = removed[run_id]
@@ -325,7 +326,8 @@ def _parse_record(text: str) -> HostRecord:
     plan, container_id = manifest.plan, manifest.plan.site.container_id
     names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
     digest = manifest_digest(text)
-    return ReportedRun(*names, manifest.created_epoch, plan.node, container_id, manifest.position, digest)
+    more = plan.node, container_id, manifest.position, digest, group_of(plan)
+    return ReportedRun(*names, manifest.created_epoch, *more)
 
 
 def _conflict(reported: RunRef, known: RunRef | None) -> str:

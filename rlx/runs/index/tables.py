@@ -34,6 +34,8 @@ _LATER_TABLES = (
     "CREATE TABLE IF NOT EXISTS moves("
     " launch_id TEXT NOT NULL, seed INTEGER NOT NULL, number INTEGER NOT NULL, source TEXT NOT NULL,"
     " target TEXT NOT NULL, begun REAL NOT NULL, phase TEXT NOT NULL, PRIMARY KEY (launch_id, seed, number))",
+    # Runs without a recipe.
+    "CREATE TABLE IF NOT EXISTS scripts(run_id TEXT PRIMARY KEY)",
 )
 # arrived: 1 yes, 0 not known yet, -1 the host says no and nothing is on its way any more.
 _SCHEMA = (
@@ -53,7 +55,10 @@ _SCHEMA = (
 
 _REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created, node"
 _READ_COLUMNS = (
-    f"{_REF_COLUMNS}, coalesce((SELECT max(container) FROM promises WHERE promises.run_id = runs.run_id), '')"
+    f"{_REF_COLUMNS}, coalesce((SELECT max(container) FROM promises WHERE promises.run_id = runs.run_id), ''),"
+    # Somebody else's launches of a name are none of this user's group.
+    " CASE WHEN run_id IN (SELECT run_id FROM scripts) AND (destination IS NULL OR launch_id IN (SELECT launch_id FROM"
+    " launches)) THEN name ELSE '' END"
 )
 _ADDED = {
     "destination": "TEXT",
@@ -148,8 +153,8 @@ def read_waiting(db: sqlite3.Connection) -> tuple[RunRef, ...]:
 def _refs(db: sqlite3.Connection, condition: str, values: Sequence[Any] = ()) -> tuple[RunRef, ...]:
     rows = db.execute(f"SELECT {_READ_COLUMNS} FROM runs {condition}", values)
     return tuple(
-        RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node, container)
-        for run_id, launch_id, name, arm, seed, *place, root, created, node, container in rows
+        RunRef(run_id, launch_id, name, arm, seed, Place(*place), root, created, node, container, group)
+        for run_id, launch_id, name, arm, seed, *place, root, created, node, container, group in rows
     )
 
 
@@ -162,6 +167,8 @@ def insert_run(db: sqlite3.Connection, ref: RunRef, position: int, *, arrived: b
         " destination = excluded.destination, via = excluded.via, inside = excluded.inside, root = excluded.root",
         (*names, *place, ref.root, ref.created, ref.node, position, arrived),
     )
+    if ref.group:
+        db.execute("INSERT OR IGNORE INTO scripts VALUES (?)", (ref.run_id,))
 
 
 def settle(db: sqlite3.Connection, answered: Iterable[RunRef], existing: Container[str]) -> None:

@@ -177,7 +177,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """A launch. `hosts`, `arms` and `seeds` are in the order of its runs; `end` is None if all have ended."""
+    """A launch, or the launches of a script's name, of which `launch_id` is the newest.
+
+    `hosts`, `arms` and `seeds` are in the order of its runs; `end` is None if all have ended.
+    """
 
     launch_id: str
     name: str
@@ -190,9 +193,9 @@ class Sweep:
 
 
 def sweeps(rows: Sequence[Snapshot]) -> list[Sweep]:
-    """Summarise each launch of these rows, which are sorted by launch."""
+    """Summarise each group of these rows, which are sorted by group."""
     found = []
-    for launch_id, group in groupby(rows, key=lambda row: row.ref.launch_id):
+    for _, group in groupby(rows, key=lambda row: row.ref.group_id):
         runs = list(group)
         waiting = [
             Waiting(host, tuple(row.ref.run_id for row in queued), queued[0].observation.detail or "next in line")
@@ -200,7 +203,7 @@ def sweeps(rows: Sequence[Snapshot]) -> list[Sweep]:
         ]
         found.append(
             Sweep(
-                launch_id=launch_id,
+                launch_id=max(runs, key=lambda row: row.ref.created).ref.launch_id,
                 name=runs[0].ref.name,
                 hosts=tuple(dict.fromkeys(row.ref.host for row in runs)),
                 arms=tuple(dict.fromkeys(row.ref.arm for row in runs)),
