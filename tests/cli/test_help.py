@@ -170,7 +170,7 @@ def test_a_shell_shows_the_sentence_of_the_help() -> None:
 
 
 def test_one_screen_of_common_commands_with_a_line_each() -> None:
-    assert len(GROUPS["Common"]) == 14
+    assert len(GROUPS["Common"]) == 15
     listed = rlx("--help").stdout.partition("Common:")[2].partition("Exit codes:")[0]
     assert all(line[:15].strip() for line in listed.splitlines() if line.strip())
 
