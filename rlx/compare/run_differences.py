@@ -114,11 +114,13 @@ def _given_to_scripts(control: JudgedRun, treatment: JudgedRun) -> Iterator[Conf
     left, right = (None if run.plan.has_recipe else _noise_words(run) for run in (control, treatment))
     if left != right:
         yield ConfigDifference("aqn", left, right, declared=True)
-    mine, other = (script_words(run.plan) for run in (control, treatment))
+    mine, other = (
+        {key: text.removeprefix(f"{key.removeprefix(SCRIPT_ENV)}=") for key, text in script_words(run.plan).items()}
+        for run in (control, treatment)
+    )
     for key in {**mine, **other}:
         if mine.get(key) != other.get(key):
-            values = (words.get(key, "").removeprefix(f"{key.removeprefix(SCRIPT_ENV)}=") for words in (mine, other))
-            yield ConfigDifference(key, *(value or None for value in values), declared=True, area=area_of(key))
+            yield ConfigDifference(key, mine.get(key), other.get(key), declared=True, area=area_of(key))
 
 
 def _explained(found: Sequence[ConfigDifference], given: Sequence[ConfigDifference]) -> tuple[ConfigDifference, ...]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from rlx.model import LaunchPlan, Place, Site
-from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE
+from rlx.model.run_dir import ATTEMPTS_DIR, LOG_FILE, SCRIPT_DIR
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +20,8 @@ class RunRef:
 
     A run of several nodes has one reference for each: node 0, the head, which users call the run, and its workers.
     `container` is the id of the one that shares the folder of the run, from its launch or the inventory and never from
-    its files; empty if there is none or it is not known. `group` is the name under which launches without a recipe
-    belong together, those of this user; empty for a recipe, whose launches each stand for themselves.
+    its files; empty if there is none or it is not known. `group` is the name under which this user's launches of
+    scripts belong together; empty for other runs, whose launches each stand for themselves.
     """
 
     run_id: str
@@ -125,8 +125,9 @@ def new_ref(plan: LaunchPlan, launch_id: str, now: float) -> RunRef:
 
 
 def group_of(plan: LaunchPlan) -> str:
-    """Return the name under which its launches belong together; empty for a plan of a recipe."""
-    return "" if plan.has_recipe else plan.name
+    """Return the name under which launches of a script belong together; empty for any other plan."""
+    has_script = any(file.path.startswith(f"{SCRIPT_DIR}/") for file in plan.files)
+    return plan.name if has_script and not plan.has_recipe else ""
 
 
 def container_of(site: Site) -> str:

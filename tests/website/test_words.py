@@ -19,7 +19,7 @@ MADE = re.compile(r"<!-- ([\w -]+) -->\n.*?<!-- end of \1 -->", re.DOTALL)
 CODE = re.compile(r"(?ms)^```.*?^```$|^ {4}.*?$")
 # What users ask, the page with the answer, its heading, and a word of the answer that stands under it.
 QUESTIONS = {
-    "How do I start a run from my own script?": ("scripts", "launch-a-script", "rlx launch --script"),
+    "How do I start a run from my own script?": ("scripts", "run-a-script", "rlx run"),
     "How do I make a recipe of my script?": ("recipes", "import-an-existing-launch", "rlx init --from"),
     "How do I register my server?": ("quickstart", "1-environment", "rlx hosts add"),
     "Which arm won?": ("quickstart", "5-launch-and-compare", "rlx compare baseline aqn"),

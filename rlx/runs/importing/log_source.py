@@ -16,7 +16,7 @@ from rlx.model import Place, from_jsonable, to_jsonable
 from rlx.model.run_dir import TOMBSTONES_DIR
 from rlx.runs.index.hidden_runs import HiddenRun, parse_hidden_run
 from rlx.runs.manifest import Manifest, read_manifest
-from rlx.runs.run import RunRef, group_of
+from rlx.runs.run import RunRef
 
 SOURCE_FILE = "source.json"
 _MOST_BYTES = 1 << 16
@@ -96,8 +96,8 @@ def adopted_refs(home: Path) -> Iterator[tuple[RunRef, int]]:
     for manifest in adopted_manifests(home):
         plan, created = manifest.plan, manifest.created_epoch
         place, root = plan.site.place, str(adopted_root(home))
-        names = (manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed)
-        yield RunRef(*names, place, root, created, group=group_of(plan)), manifest.position
+        ref = RunRef(manifest.run_id, manifest.launch_id, plan.name, plan.arm, plan.seed, place, root, created)
+        yield ref, manifest.position
     for gone in tracked_hidden_runs(home):
         if gone.deleted:
             names = (gone.run_id, gone.launch_id, gone.name, gone.arm, gone.seed)

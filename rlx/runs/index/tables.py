@@ -34,7 +34,7 @@ _LATER_TABLES = (
     "CREATE TABLE IF NOT EXISTS moves("
     " launch_id TEXT NOT NULL, seed INTEGER NOT NULL, number INTEGER NOT NULL, source TEXT NOT NULL,"
     " target TEXT NOT NULL, begun REAL NOT NULL, phase TEXT NOT NULL, PRIMARY KEY (launch_id, seed, number))",
-    # Runs without a recipe.
+    # Runs of scripts.
     "CREATE TABLE IF NOT EXISTS scripts(run_id TEXT PRIMARY KEY)",
 )
 # arrived: 1 yes, 0 not known yet, -1 the host says no and nothing is on its way any more.
@@ -56,7 +56,7 @@ _SCHEMA = (
 _REF_COLUMNS = "run_id, launch_id, name, arm, seed, host, destination, via, inside, root, created, node"
 _READ_COLUMNS = (
     f"{_REF_COLUMNS}, coalesce((SELECT max(container) FROM promises WHERE promises.run_id = runs.run_id), ''),"
-    # Somebody else's launches of a name are none of this user's group.
+    # Launches of other users are in no group with this user's.
     " CASE WHEN run_id IN (SELECT run_id FROM scripts) AND (destination IS NULL OR launch_id IN (SELECT launch_id FROM"
     " launches)) THEN name ELSE '' END"
 )
