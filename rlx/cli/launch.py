@@ -312,15 +312,20 @@ def _read_plans(plan: str, consents: bool, *others: object) -> Plans:
 
 def _refuse_or_warn(plans: Plans, strict: bool) -> None:
     """Print the findings of the plans. Raise the refusal, which holds the fatal ones."""
-    from rlx.cli.text.experiment_text import launch_lines
-    from rlx.cli.text.plan_text import distribution_lines
     from rlx.model import Severity, finding_text
 
-    for line in launch_lines(plans):
-        narrate(line)
+    # What these import takes a quarter of a launch's time.
+    if plans.registration is not None:
+        from rlx.cli.text.experiment_text import launch_lines
+
+        for line in launch_lines(plans):
+            narrate(line)
     narrate_notes(plans)
-    for line in distribution_lines(plans):
-        narrate(f"rlx: {line}")
+    if plans.distribution is not None:
+        from rlx.cli.text.plan_text import distribution_lines
+
+        for line in distribution_lines(plans):
+            narrate(f"rlx: {line}")
     # Notes about a script are about the user's own lines; those about a recipe stand in rlx plan.
     notes = [] if all(plan.has_recipe for plan in plans.plans) else plans.of(Severity.NOTE)
     for finding in () if strict else (*plans.warnings, *notes):
@@ -399,7 +404,6 @@ def _print_launched(launched: Launched | None, as_json: bool) -> None:
 def _suggest_next(launched: Launched, plans: Plans) -> None:
     """Say what to type next; first warnings, and which runs of an experiment were launched before."""
     from rlx.api.launching import earlier_attempts
-    from rlx.cli.text.experiment_text import slots_text
 
     again = (
         {}
@@ -407,6 +411,8 @@ def _suggest_next(launched: Launched, plans: Plans) -> None:
         else dict.fromkeys((ref.seed, ref.arm) for ref in earlier_attempts(plans, launched))
     )
     if again:
+        from rlx.cli.text.experiment_text import slots_text
+
         counts = "rlx experiments lists all their runs, and the first launch of a seed counts"
         narrate(f"launched before: {slots_text(again)}; {counts}")
     for warning in launched.warnings:
