@@ -1,7 +1,7 @@
 """From the command to the first line of a script on this machine: python benchmarks/script_start.py --torchx PROGRAM
 
-`rlx run` against `bash` and `torchx run -s local_cwd`, in turns, so that a slow spell hits all of them alike. Wall time,
-since waiting is what counts here; the load of the machine stands beside it. torchx is installed apart:
+`rlx run` against `bash` and `torchx run -s local_cwd`, in turns, so that a slow spell hits all of them alike. It is
+wall time, beside which the load of the machine stands. torchx is installed apart:
 
     python -m venv /tmp/torchx && /tmp/torchx/bin/pip install torchx
 
@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 
 BUDGET_S = 0.3
-"""What rlx may take beyond torchx: it leases devices, starts a supervisor and keeps the run when the terminal closes."""
+"""What rlx may take beyond torchx: it leases devices and starts a supervisor, and the run outlives the terminal."""
 TIMEOUT_S = 120.0
 
 
