@@ -333,7 +333,6 @@ def _each(values: tuple[str, ...], tensors: int) -> tuple[str, ...]:
 
 def read_interventions(attempt_dir: Path) -> tuple[Intervention, ...]:
     """Read which commands of a user's script were kept within the run; empty where there are none."""
-    path = attempt_dir / INTERVENTIONS_FILE
-    documents = documents_in(path) if path.is_file() else ()
-    texts = ((_text(each.get("command")), _text(each.get("done"))) for each in islice(documents, _MOST_INTERVENTIONS))
+    documents = islice(documents_in(attempt_dir / INTERVENTIONS_FILE), _MOST_INTERVENTIONS)
+    texts = ((_text(each.get("command")), _text(each.get("done"))) for each in documents)
     return tuple(Intervention(command, done) for command, done in texts if command and done)
