@@ -16,7 +16,7 @@ from rlx.findings import VERDICTS, FindingRow, FindingText, Language, finding_id
 
 TESTS = Path(__file__).parent.parent / "tests"
 # The sections of docs/verdicts.md; the failures are in docs/diagnosis.md (python -m benchmarks.signatures).
-SECTIONS = ("before-launch", "host", "slurm", "rehearsal", "noise", "completeness", "grading", "comparison")
+SECTIONS = ("before-launch", "host", "slurm", "ray", "rehearsal", "noise", "completeness", "grading", "comparison")
 HEADS = {
     "en": {
         VERDICTS: ("verdict", "means", "consequence"),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rlx.runs import Index, Leases, RunRef
     from rlx.runs.status.host_queue import HostQueue
     from rlx.runs.status.snapshots import Snapshot
-    from rlx.schedulers.protocol import QueuedJob
+    from rlx.schedulers.protocol import JobQueue, QueuedJob
 
-HostAnswer: TypeAlias = Union["Leases", tuple["QueuedJob", ...], "RlxError"]
+HostAnswer: TypeAlias = Union["Leases", "JobQueue", tuple["QueuedJob", ...], "RlxError"]
 
 
 def queue(hosts: str | Iterable[str] | None = None) -> list[HostQueue]:
@@ -108,6 +108,7 @@ def _queues(answers: Mapping[Place, HostAnswer], rows: Sequence[Snapshot]) -> li
     from rlx.errors import RlxError
     from rlx.runs.status.forecast import Paces
     from rlx.runs.status.host_queue import HostQueue, host_queue
+    from rlx.schedulers.protocol import JobQueue
 
     problems = [answer for answer in answers.values() if isinstance(answer, RlxError)]
     if problems and len(problems) == len(answers):
@@ -117,6 +118,8 @@ def _queues(answers: Mapping[Place, HostAnswer], rows: Sequence[Snapshot]) -> li
     def queue_of(place: Place, answer: HostAnswer) -> HostQueue:
         if isinstance(answer, RlxError):
             return HostQueue(place.host, place.inside, problem=answer.message)
+        if isinstance(answer, JobQueue):
+            return HostQueue(place.host, place.inside, jobs=answer.jobs, resources=answer.resources)
         if isinstance(answer, tuple):
             return HostQueue(place.host, place.inside, jobs=answer)
         return host_queue(place, answer, by_id, paces)

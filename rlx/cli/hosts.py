@@ -122,6 +122,12 @@ def add(
     gres: Annotated[str | None, typer.Option(metavar="NAME:COUNT", help="Devices of a node in Slurm: npu:8.")] = None,
     account: Annotated[str | None, typer.Option(help="Account that Slurm charges.")] = None,
     sbatch: _Sbatch = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="The host is the head of a Ray cluster with this dashboard: runs are its jobs."
+        ),
+    ] = None,
     project: _Project = False,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an entry of that name.")] = False,
 ) -> None:
@@ -145,6 +151,7 @@ def add(
         "address": address,
         "python": python,
         "slurm": _slurm_entry(slurm, gres, account, sbatch or ()),
+        "ray": {"address": ray} if ray else None,
     }
     path = _file(project)
     with _kept_trust(project):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rlx.model import Cluster, Finding, LaunchPlan, Severity
+from rlx.schedulers.protocol import gives_ray
 
 _SEVERAL_HOSTS = "rlx launch RECIPE --host HEAD,OTHER names a host for each node"
 _SPREAD = (
@@ -18,11 +19,12 @@ def as_nodes(plans: Sequence[LaunchPlan], nodes: int) -> LaunchPlan:
     """Return the first plan, with the others as its workers and with all findings.
 
     `nodes` is what the recipe asks for. As many hosts, and an address of the head, are needed to launch it; a login
-    node alone, whose jobs have as many nodes as they ask for.
+    node alone, whose jobs have as many nodes as they ask for. Inside a Ray that is there, the trainer asks that for
+    them.
     """
     of_hosts = [*_findings(plans, nodes), *_other_images(plans)]
     is_job = plans[0].site.batch is not None
-    if is_job and len(plans) == 1:
+    if is_job and len(plans) == 1 and not gives_ray(plans[0].site.batch):
         plans = [plans[0]] * nodes
     head, *others = plans
     own = (finding for plan in plans for finding in plan.findings)

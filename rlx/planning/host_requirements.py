@@ -86,7 +86,8 @@ class BackendHost:
     `name`: for messages; `packages`: Python's names of them, the back-end first. Without `is_numbered`, the version of
     its package is meaningless. `version_file`: in the package's folder, for a checkout that is not installed.
     `file_checks`: by the roles that it defines. `cpus`: with fewer of them it waits forever; `shortage` reports that.
-    `starts_ray`: a run has a Ray, which processes of other users may try to reach.
+    `starts_ray`: a run has a Ray, which processes of other users may try to reach. `joins_ray`: where the run is
+    started inside a Ray, its trainer joins that, and asks it for all devices of the run.
     """
 
     name: str = ""
@@ -94,6 +95,7 @@ class BackendHost:
     is_numbered: bool = True
     version_file: str = ""
     starts_ray: bool = False
+    joins_ray: bool = False
     files: Callable[[Recipe], Iterator[DataFile]] = data_files
     file_checks: Mapping[str, FileCheck] = field(default_factory=dict)
     cpus: Callable[[ResolvedRecipe], int] = _no_cpus

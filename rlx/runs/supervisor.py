@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
+from pathlib import Path
 
 from rlx.errors import RlxError
 from rlx.hosts import Completed, transport_for
@@ -13,6 +15,9 @@ from rlx.resources import payload_folder
 from rlx.schedulers.registry import LEASES, PACKAGES, shell_parts
 
 _UNKNOWN_SCHEDULER = 3
+_PROGRAM = re.compile(r"^program (\w+)\.py$", re.MULTILINE)
+# Comments, and descriptions of one line.
+_UNREAD = re.compile(r"\s*(#|\"\"\".*\"\"\"$)")
 _SHARED = ("ask_docker.sh", "docker_run.sh")
 
 
@@ -31,7 +36,23 @@ def script(scheduler: str = LEASES) -> str:
     of_schedulers = (path for name in dict.fromkeys([*PACKAGES, scheduler]) for path in shell_parts(name))
     names, *parts = sorted([*own, *of_schedulers], key=lambda path: path.name)
     parts = [names, *(payload_folder() / name for name in _SHARED), *parts]
-    return slim("\n".join(part.read_text(encoding="utf-8") for part in parts)).decode()
+    return slim("\n".join(map(_with_programs, parts))).decode()
+
+
+def _with_programs(path: Path) -> str:
+    """Return a part in which each line `program NAME.py` has become a function NAME that runs this file beside it.
+
+    Its lines begin with a bar there: `slim` takes the indentation of all others.
+    """
+
+    def function(line: re.Match[str]) -> str:
+        name, text = line[1], (path.parent / f"{line[1]}.py").read_text(encoding="utf-8")
+        kept = (each for each in text.splitlines() if each and not _UNREAD.match(each))
+        lines = "\n".join(f"|{each}" for each in kept)
+        program = f"{name}_text() {{\nsed 's/^|//' <<'END_OF_{name}'\n{lines}\nEND_OF_{name}\n}}\n"
+        return f'{program}{name}() {{ "$PYTHON" -I -S -c "$({name}_text)" "$@"; }}\n'
+
+    return _PROGRAM.sub(function, path.read_text(encoding="utf-8"))
 
 
 def beside(name: str) -> bytes:

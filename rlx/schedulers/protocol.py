@@ -32,7 +32,11 @@ class EntryPart(Protocol):
 
 
 class RequestPart(Protocol):
-    """The module `request`: what a run asks for when it is submitted."""
+    """The module `request`: what a run asks for when it is submitted.
+
+    `GIVES_RAY = True`, which may be left out: its jobs run inside a Ray that is there, and a trainer that knows Ray
+    joins that and asks it for devices, instead of starting one of its own.
+    """
 
     def check(self, plan: LaunchPlan) -> None:
         """Raise UsageError for a run that cannot be submitted; a plan may come from a file."""
@@ -113,11 +117,28 @@ class QueuedJob:
     end: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What all nodes of a scheduler have of one kind, by its own name of that, and how much of it is in use."""
+
+    name: str
+    used: float
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobQueue:
+    """All jobs that have not ended, and what there is to have, where the scheduler says so."""
+
+    jobs: tuple[QueuedJob, ...]
+    resources: tuple[Resource, ...] = ()
+
+
 class CapacityPart(Protocol):
     """The module `capacity`: who has what, and who waits."""
 
     def capacity(self, place: Any, site: Site) -> Any:
-        """Ask the place in one round trip: leases, or a tuple of QueuedJob. Raises RlxError."""
+        """Ask the place in one round trip: leases, a JobQueue, or a tuple of QueuedJob. Raises RlxError."""
 
 
 class LoginNodePart(Protocol):
@@ -141,6 +162,11 @@ def entry_of(name: str) -> EntryPart:
 def request_of(batch: BatchScheduler | None) -> RequestPart:
     """Return the module `request` of a site's scheduler."""
     return cast("RequestPart", part(name_of(batch), "request"))
+
+
+def gives_ray(batch: BatchScheduler | None) -> bool:
+    """Return whether the runs of a site are started inside a Ray that is there."""
+    return batch is not None and bool(getattr(request_of(batch), "GIVES_RAY", False))
 
 
 def facts_of(name: str) -> FactsPart:

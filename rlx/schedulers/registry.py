@@ -25,6 +25,7 @@ LEASES = "leases"
 PACKAGES = {
     LEASES: "rlx.schedulers.leases",
     "slurm": "rlx.schedulers.slurm",
+    "ray": "rlx.schedulers.ray",
 }
 """The schedulers that come with rlx. Leases are those of every host that names no other."""
 

@@ -14,6 +14,8 @@ from rlx.resources import payload_folder
 SWITCH = "RLX_WEIGHT_RECORDS"
 _OFF = "off"
 _PAYLOAD, _WRITER = "rlx_weights", "rlx_aqn_events.py"
+JOB_ENVIRONMENT = "rlx_ray_job.py"
+"""Gives the workers of a Ray that is there the environment of the run."""
 # Ray starts in seconds; a machine under load or with a slow disk takes longer.
 READY_WITHIN_S = 120
 

@@ -232,6 +232,7 @@ class UsersScriptFrame:
 
     The configuration is taken out of the `log` of the attempt, from the sed address `begin` on, into `printed`.
     `is_apart`: the script runs in a process namespace, where root may have one.
+    `joins`: the Ray that the job is in, if the script uses one.
     """
 
     title: str
@@ -249,3 +250,5 @@ class UsersScriptFrame:
     printed: str = PRINTED_FILE
     nodes: int = 1
     is_apart: bool = False
+    joins: bool = False
+    python: str = "python3"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.assembly import Launch, launch_plan
 from rlx.backends.shared.installation_question import installation_question
 from rlx.backends.shared.noise import NOISE, payload_settings, watch_settings
-from rlx.backends.shared.payload_files import RaySettings, modules, program, weight_files
+from rlx.backends.shared.payload_files import JOB_ENVIRONMENT, RaySettings, modules, program, weight_files
 from rlx.backends.shared.post import POST_NAMES, post_files, reward_files
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.shell import Quoted, render_template
@@ -33,6 +33,7 @@ from rlx.errors import UsageError
 from rlx.model import Expectations, Installation, LaunchPlan, PlannedFile, Site
 from rlx.model.run_dir import PAYLOAD_DIR
 from rlx.resources import payload_folder
+from rlx.schedulers.protocol import gives_ray
 
 if TYPE_CHECKING:
     from rlx.model import InstallationQuestion
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check", "look", "plan", "settings"]
 _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
+_STARTS_RAY = "ray_kwargs.ray_init."
 # The weight hook needs these, also in a run without noise.
 _WITH_WEIGHT_HOOK = ("rlx_aqn_hook.py", "rlx_aqn_settings.py")
 
@@ -49,7 +51,7 @@ _WITH_WEIGHT_HOOK = ("rlx_aqn_hook.py", "rlx_aqn_settings.py")
 class VerlScript:
     """The parts of launch.sh. Paths are paths on the host and may start with `~/`.
 
-    `post`: after a training that ended with 0 its last checkpoint is evaluated.
+    `post`: after a training that ended with 0 its last checkpoint is evaluated. `joins`: the Ray that the job is in.
     """
 
     title: str
@@ -64,6 +66,7 @@ class VerlScript:
     path_prefix: Sequence[str]
     setup: Sequence[str] = ()
     nodes: int = 1
+    joins: bool = False
     post: bool = False
     track: Sequence[tuple[str, Quoted | None]] = ()
 
@@ -72,6 +75,9 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
     """Plan the launch of one arm with one seed. Raises UsageError for what cannot be written down at all."""
     recipe, rendering = resolved.recipe, rendering_of(resolved, found)
     overrides = chosen(rendering)
+    if gives_ray(site.batch):
+        # What starts a Ray is refused by a driver that joins one.
+        overrides = tuple(override for override in overrides if not override.key.startswith(_STARTS_RAY))
     settings = settings_of(overrides)
     promised = expectations(rendering, settings)
     arguments = tuple(override.argument() for override in overrides)
@@ -81,7 +87,7 @@ def plan(resolved: ResolvedRecipe, site: Site, found: Installation | None = None
         command=(script.python, "-u", *script.program, *script.arguments),
         env=script.env,
         script=render(script),
-        files=tuple(_files(rendering, run_length(rendering, settings), promised)),
+        files=tuple(_files(rendering, site, run_length(rendering, settings), promised)),
         promised=promised,
         devices=1 if recipe.layout.device == "cpu" else recipe.layout.devices_per_node,
     )
@@ -141,7 +147,8 @@ def _script(rendering: VerlRendering, site: Site, arguments: tuple[str, ...], pr
         env=environment(recipe, site.env, hooked=hooked, recorded=recorded),
         path_prefix=site.path_prefix,
         setup=site.setup,
-        nodes=recipe.layout.nodes,
+        nodes=1 if gives_ray(site.batch) else recipe.layout.nodes,
+        joins=gives_ray(site.batch),
         post=recipe.eval.post is not None,
         track=track_variables(rendering.resolved),
     )
@@ -156,11 +163,13 @@ def _brings_noise(recipe: Recipe) -> bool:
     return recipe.aqn is not None and recipe.aqn.provider == "payload"
 
 
-def _files(rendering: VerlRendering, length: Length, promised: Expectations) -> Iterator[PlannedFile]:
+def _files(rendering: VerlRendering, site: Site, length: Length, promised: Expectations) -> Iterator[PlannedFile]:
     recipe = rendering.recipe
     programs = tuple(_programs(recipe, promised))
     yield from programs
-    if recipe.layout.nodes > 1:
+    if gives_ray(site.batch):
+        yield program(JOB_ENVIRONMENT)
+    elif recipe.layout.nodes > 1:
         yield from ray_settings(rendering).files()
     if settings := _noise_settings(rendering, length, promised):
         yield PlannedFile(f"{PAYLOAD_DIR}/aqn.json", settings)

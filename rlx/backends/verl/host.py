@@ -54,6 +54,7 @@ HOST = BackendHost(
     packages=("verl",),
     version_file="version/version",
     starts_ray=True,
+    joins_ray=True,
     files=_files,
     file_checks={"reward": _reward},
 )

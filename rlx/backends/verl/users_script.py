@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
-from rlx.backends.shared.payload_files import contained, modules
+from rlx.backends.shared.payload_files import JOB_ENVIRONMENT, contained, modules, program
 from rlx.backends.shared.shell import on_host, render_template
 from rlx.backends.shared.users_launches import UsersScript, UsersScriptFrame
 from rlx.backends.verl.environment import NOISE_HOOK, with_module
@@ -20,6 +20,7 @@ from rlx.backends.verl.overrides import CPU_PLUGIN
 from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.resources import payload_folder
+from rlx.schedulers.protocol import gives_ray
 from rlx.secret_text import lines_with_secrets
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
             PlannedFile(f"{SCRIPT_DIR}/{script.file}", script.text, 0o700),
             *contained(),
             *_noise_files(script),
+            *([program(JOB_ENVIRONMENT)] if frame.joins else []),
         ),
         expectations=_expectations(script),
         treatment=script.given,
@@ -97,6 +99,7 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
         arm=script.arm,
         seed=script.seed,
         args=script.args,
+        joins=gives_ray(site.batch) and script.device_kind == "cpu",
     )
 
 

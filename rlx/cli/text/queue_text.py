@@ -49,7 +49,8 @@ def _parts(queue: HostQueue, width: int, now: float) -> list[Any]:
     if queue.problem is not None:
         return [paragraph(queue.problem, width)]
     if queue.jobs is not None:
-        return [title, *job_parts(queue.jobs, width, now)]
+        free = ", ".join(f"{each.total - each.used:g} of {each.total:g} {each.name}" for each in queue.resources)
+        return [title, *([Text(f"free: {free}")] if free else []), *job_parts(queue.jobs, width, now)]
     names = short_names([*(each.run_id for each in queue.held), *(each.run_id for each in queue.waiting)])
     numbers = {run_id: str(number) for number, run_id in enumerate(names, 1)}
     holders, waiters = _holders(queue, names, numbers, now), _waiters(queue, names, numbers, now)
@@ -133,6 +134,7 @@ def queue_document(queue: HostQueue) -> Mapping[str, Any]:
         "foreign": queue.foreign,
         "free": [{"kind": kind, "device": number} for kind, number in queue.free],
         "jobs": queue.jobs,
+        "resources": queue.resources,
     }
 
 

@@ -119,7 +119,9 @@ def _read_host(reader: Reader, name: str, name_node: Any, node: Any) -> Host:
                     values[part], f"{key}.{part}", "local is this machine; remove this, or use another name"
                 )
     elif "ssh" not in values and node.id == "mapping":
-        reader.complain(name_node, f"{key}.ssh", "required, but missing: the ssh destination, such as USER@HOST")
+        submits = "; jobs are submitted there over ssh: the address of a scheduler is not enough"
+        why = submits if any(scheduler in values for scheduler in schedulers) else ""
+        reader.complain(name_node, f"{key}.ssh", f"required, but missing: the ssh destination, such as USER@HOST{why}")
     elif is_nothing(node):
         reader.complain(name_node, key, "has no settings; write at least ssh: USER@HOST")
     _check_alone(reader, values, key, schedulers)

@@ -24,6 +24,11 @@ def destination_problem(text: str) -> str:
         url = _URL_ADDRESS.fullmatch(address)
         is_sound = url is not None and 0 < int((url[2] or ":22")[1:]) < 1 << 16
         return "" if is_sound else f"{text!r} is not of the form ssh://USER@HOST:PORT"
+    if text.startswith(("http://", "https://")):
+        return (
+            f"{text!r} is no ssh destination; of a Ray cluster, name the head, which ssh reaches, and beside that "
+            "its dashboard: --ray ADDRESS"
+        )
     if "/" in text or address.count(":") == 1:
         return f"{text!r} is no ssh destination; a port is written ssh://USER@HOST:PORT"
     return ""

@@ -136,6 +136,17 @@ stop_job() {
     "${SCHEDULER}_stop"
 }
 
+# mark_stopped RUN: notes in `asked` that this call did so. unmark_part RUN: takes that back: a stop that did not happen
+# must not pass for the reason of an end that comes later.
+mark_stopped() {
+    find_attempt "$1"
+    [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] || return 0
+    put "$1/$STOP_FILE" "$(date +%s) $grace" || : >"$1/$STOP_FILE"
+    asked="$asked ${1##*/}"
+}
+
+unmark_part() { case " $asked " in *" ${1##*/} "*) rm -f "$1/$STOP_FILE" ;; esac; }
+
 check_job_is_over() {
     knows over || fail "this rlx has no scheduler $SCHEDULER"
     "${SCHEDULER}_over"

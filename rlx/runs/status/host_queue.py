@@ -18,7 +18,7 @@ from rlx.runs.status.host_report import epoch_of
 
 if TYPE_CHECKING:
     from rlx.runs.status.snapshots import Snapshot
-    from rlx.schedulers.protocol import QueuedJob
+    from rlx.schedulers.protocol import QueuedJob, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class HostQueue:
 
     `problem`: why it did not answer; everything else is then empty. `inside` is the container that has the folder of
     leases, if the runs are in one. `jobs`: of a login node, whose scheduler assigns devices to jobs, so that the fields
-    before are empty; None for any other host.
+    before are empty; None for any other host. `resources`: what there is to have, where the scheduler says so.
     """
 
     host: str
@@ -71,6 +71,7 @@ class HostQueue:
     problem: str | None = None
     jobs: tuple[QueuedJob, ...] | None = None
     now: float = 0.0
+    resources: tuple[Resource, ...] = ()
 
 
 def host_queue(place: Place, leases: Leases, rows: Mapping[str, Snapshot], paces: Paces) -> HostQueue:

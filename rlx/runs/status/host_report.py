@@ -341,7 +341,7 @@ def _state_of_job(facts: RunFacts, job: Job) -> RunState:
     if facts.started is None:
         return job.state_before_start(just_sent=facts.now - facts.created < START_GRACE_S)
     beats = [time for time in (facts.heartbeat, facts.started) if time is not None]
-    lives = facts.now - max(beats) < _HEARTBEAT_GRACE_S
+    lives = facts.is_alive or facts.now - max(beats) < _HEARTBEAT_GRACE_S
     over = job.state_without_record(lives=lives)
     return over or (RunState.RUNNING if facts.metrics_bytes else RunState.STARTING)
 

@@ -312,15 +312,6 @@ slurm_stop() {
     [ -z "$JOB" ] || printf 'job Slurm job %s\n' "$JOB"
 }
 
-mark_stopped() {
-    find_attempt "$1"
-    [ ! -e "$STATE/$EXIT_FILE" ] && [ ! -e "$1/$STOP_FILE" ] || return 0
-    put "$1/$STOP_FILE" "$(date +%s) $grace" || : >"$1/$STOP_FILE"
-    asked="$asked ${1##*/}"
-}
-
-unmark_part() { case " $asked " in *" ${1##*/} "*) rm -f "$1/$STOP_FILE" ;; esac; }
-
 record_stopped() {
     find_attempt "$1"
     record stop 143
