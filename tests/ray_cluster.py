@@ -41,21 +41,27 @@ class RayHead:
             **dict.fromkeys(("min-worker-port", "max-worker-port"), 0),
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        with (folder / "head.log").open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", *words],
-                env=environment,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self.until(self.is_up, "the head is up")
+        # Not --block: that ends a Ray whose dashboard ends.
+        command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", *words]
+        log = folder / "start.log"
+        # What it starts keeps a pipe open.
+        with log.open("wb") as output:
+            done = subprocess.run(command, env=environment, stdout=output, stderr=output, check=False, timeout=300)
+        try:
+            assert done.returncode == 0, log.read_text(encoding="utf-8")
+            self.until(self.is_up, "the head is up")
+        except BaseException:
+            self.kill()
+            raise
 
     def is_up(self) -> bool:
-        assert self.process.poll() is None, (self.folder / "head.log").read_text(encoding="utf-8")
         with suppress(OSError, ValueError):
             return bool(self.free())
         return False
+
+    @property
+    def lives(self) -> bool:
+        return bool(self.pids("raylet/raylet"))
 
     # ---- what it says ----
 
@@ -114,21 +120,24 @@ class RayHead:
 
     def kill(self) -> None:
         """All at once, as when the machine's memory ends."""
-        for pid in (self.process.pid, *self.pids()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait()
+        self._signal(signal.SIGKILL)
+        self.until(lambda: not self.pids(), "its processes are gone")
 
     def end(self) -> None:
-        self.process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(30)
+        self._signal(signal.SIGTERM)
+        with suppress(AssertionError):
+            self.until(lambda: not self.pids(), "its processes are gone", 20)
         self.kill()
 
-    def until(self, condition: Callable[[], T], what: str) -> T:
-        deadline = time.monotonic() + PATIENCE_S
+    def _signal(self, number: int) -> None:
+        for pid in self.pids():
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def until(self, condition: Callable[[], T], what: str, seconds: float = PATIENCE_S) -> T:
+        deadline = time.monotonic() + seconds
         while not (found := condition()):
-            assert time.monotonic() < deadline, f"not after {PATIENCE_S} s: {what}"
+            assert time.monotonic() < deadline, f"not after {seconds} s: {what}"
             time.sleep(0.2)
         return found
 

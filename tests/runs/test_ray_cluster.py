@@ -207,5 +207,5 @@ def test_a_wrong_address_is_refused_at_once(
     if server:
         server.shutdown()
         server.server_close()
-    assert said.returncode == 5 and "RLX580" in said.stderr
+    assert said.returncode == 2 and "RLX580" in said.stderr
     assert ("no dashboard of Ray" if answer else "Connection refused") in said.stderr

@@ -62,4 +62,4 @@ def test_a_stop_ends_its_workers_and_not_the_cluster(cluster: RayHead, laptop: L
     assert not processes_of(run)
     assert laptop.status(run)[0]["state"] == "stopped"
     assert cluster.until(lambda: cluster.free()["GPU"] == 1, "its devices are given back")
-    assert cluster.process.poll() is None
+    assert cluster.lives

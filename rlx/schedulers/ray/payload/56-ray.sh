@@ -189,6 +189,7 @@ ray_stop() {
         :
     elif ! look_at_ray; then
         [ -e "$STATE/$EXIT_FILE" ] || [ -n "$ENDED" ] || { unmark_part "$run" && fail "$ANSWER"; }
+        JOB=
     elif [ "$ANSWER" = PENDING ]; then
         # It begins when there is what it asked for, finds that it is stopped, and ends. Ray does not forget it before.
         ask_ray stop "$RAY" "$JOB" "$run" || fail "$ANSWER"

@@ -117,7 +117,7 @@ def submit(address: str, job: str, run: str, kind: str, wanted: str, *lines: str
         # It may have it nevertheless: from this call, or from one that was cut off.
         if job_of(address, job, run) is None:
             taken = "already exists" in problem.text
-            raise Problem(f"it has a job {job} of somebody else" if taken else problem.text) from None
+            raise Problem(f"it has another job {job}" if taken else problem.text) from None
     print(job)
 
 
