@@ -27,7 +27,11 @@ class RayHead:
         gcs, dashboard, client = free_ports(3)
         self.address = f"http://127.0.0.1:{dashboard}"
         environment = {name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "RLX_"))}
-        environment |= {"RAY_USAGE_STATS_ENABLED": "0", "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        environment |= {
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_AUTH_MODE": "disabled",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
         options = {
             "port": gcs,
             "dashboard-port": dashboard,

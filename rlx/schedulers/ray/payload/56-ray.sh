@@ -184,11 +184,13 @@ ray_stop() {
     find_job "$run" || :
     mark_stopped "$run"
     find_attempt "$run"
+    # Its supervisor sees the marker and ends the run; a second SIGTERM makes some programs drop their orderly end.
+    ! alive "$STATE/$SUPERVISOR_FILE" || within $((grace + SWEEP_GRACE_S + KILL_S)) gone "$STATE/$SUPERVISOR_FILE" || :
     end_processes "$run" "$grace"
     if [ -z "$JOB" ]; then
         :
     elif ! look_at_ray; then
-        [ -e "$STATE/$EXIT_FILE" ] || [ -n "$ENDED" ] || { unmark_part "$run" && fail "$ANSWER"; }
+        [ -e "$STATE/$EXIT_FILE" ] || { unmark_part "$run" && fail "$ANSWER"; }
         JOB=
     elif [ "$ANSWER" = PENDING ]; then
         # It begins when there is what it asked for, finds that it is stopped, and ends. Ray does not forget it before.
