@@ -114,7 +114,13 @@ class RayHead:
         os.kill(pid, signal.SIGKILL)
         self.until(lambda: not self._answers(), "the dashboard is gone")
         yield
-        subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["setsid", "--fork", *words],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
         self.until(self._answers, "the dashboard is there again")
 
     def _answers(self) -> bool:
