@@ -49,8 +49,9 @@ OF_OTHER_PROGRAMS = {
 }
 NOT_TRIED = {
     r"\b(?:HCCL|ASCEND|VLLM|PYTORCH|NCCL|CUDA|GLOO|RAY|OMP|MASTER|LD|TASK)_[A-Z_a-z]+|\bTMPDIR": (
-        "variables of programs that are not here: RLX450 RLX453 RLX458 RLX805 RLX806 RLX807 RLX808 RLX809 RLX810 "
-        "RLX815 RLX818 RLX820 RLX837 RLX838 RLX843 RLX852 RLX855 RLX880 RLX952 RLX957 RLX958 RLX960 RLX962 RLX963"
+        "variables of programs that are not here: RLX450 RLX453 RLX458 RLX588 RLX805 RLX806 RLX807 RLX808 RLX809 "
+        "RLX810 RLX815 RLX818 RLX820 RLX837 RLX838 RLX843 RLX852 RLX855 RLX880 RLX952 RLX957 RLX958 RLX960 "
+        "RLX962 RLX963"
     ),
     r"\bdocker\b|--(?:ipc|shm-size|ulimit|device|init|network|pids-limit)\b": (
         "options of containers: RLX506 RLX523 RLX524 RLX525 RLX526 RLX533 RLX589 RLX828 RLX878 RLX879 RLX960 RLX963"
@@ -58,8 +59,8 @@ NOT_TRIED = {
     r"npu-smi|hccn_tool|nvidia-smi|/usr/local/dcmi": "need a device: RLX809 RLX817 RLX830 RLX951 RLX953 RLX967",
     r"\bsinfo\b|\bsacct\b|scontrol|gres": "need Slurm: RLX592 RLX593 RLX594 RLX595 RLX596 RLX598",
     r"dmesg|\bulimit\b|NTP|util-linux|tmux|py-spy|pip |ray (?:start|stop|status)": (
-        "need a host: RLX413 RLX510 RLX511 RLX515 RLX526 RLX812 RLX814 RLX831 RLX865 RLX879 RLX888 RLX890 RLX891 "
-        "RLX956 RLX963 RLX964 RLX966 RLX967"
+        "need a host: RLX413 RLX510 RLX511 RLX515 RLX526 RLX584 RLX812 RLX814 RLX831 RLX865 RLX879 RLX888 RLX890 "
+        "RLX891 RLX956 RLX963 RLX964 RLX966 RLX967"
     ),
 }
 """What a pattern finds in fixes can only be tried with an NPU or on a host; the ids are listed."""
