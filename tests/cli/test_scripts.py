@@ -152,11 +152,12 @@ def test_accepted_lines_reach_no_process_of_others_where_root_has_a_namespace(tm
     shutil.copy(shutil.which("sleep") or "", program)
     text = f"{program} 999 & own=$!\nuntil grep -q {name} /proc/$own/comm; do :; done\n/usr/bin/pkill -x {name}\n"
     with subprocess.Popen([program, "999"]) as stranger:
-        row = launched(script(tmp_path, f"{text}wait $own; echo code $?\n{program} 999 &\nexit 3"), "--accept-lines")
+        file = script(tmp_path, f"{text}wait $own; echo code $? $1\n{program} 999 &\nexit 3")
+        row = launched(file, "--accept-lines", "--", "a b")
         assert stranger.poll() is None
         stranger.kill()
     log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
-    assert "code 143" in log and (row["state"], row["exit_code"]) == ("failed", 3)
+    assert "code 143 a b" in log and (row["state"], row["exit_code"]) == ("failed", 3)
     assert "RLX746" in ids(row)
     found = subprocess.run(["pgrep", "-x", name], capture_output=True, text=True, check=False)
     assert found.stdout == "", "what it left is ended"

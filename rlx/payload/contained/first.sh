@@ -1,4 +1,4 @@
-# The first process of a script's own process namespace: sh first.sh SCRIPT ARGS. Tells on descriptor 4 how the script ended, and
+# The first process of a script's own process namespace: sh first.sh SCRIPT ARGUMENT…. Tells on descriptor 4 how it ended, and
 # stays as long as the script has left something, such as a Ray with a job: with the first process all of them end.
 trap : HUP INT QUIT TERM
 export RLX_CONTAINED_BY=$$
