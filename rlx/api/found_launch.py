@@ -56,14 +56,14 @@ def launch_of(source: str) -> FoundLaunch:
     """Return the launch that is named by a path, `-` for standard input, or in full. Raises UsageError without one."""
     from rlx.evidence.run_configuration import printed_config, read_printed_config
 
-    if Path(source).suffix in _LOGS and (printed := read_printed_config(Path(source))):
+    if Path(source).suffix in _LOGS and _program_of(printed := read_printed_config(Path(source))):
         return _of_printed(printed)
     text, name = (source, "the line") if _is_line(source) else (_read(source), source)
     if not text.strip():
         raise UsageError(f"--from {name}: is empty", f"name {_FORMS}")
     if Path(name).suffix in _CONFIGURATIONS:
         return _of_configuration(text, name)
-    if printed := printed_config(text):
+    if _program_of(printed := printed_config(text)):
         return _of_printed(printed)
     found = find_launch(text, name)
     folder = Path() if _is_line(source) else Path(source).parent

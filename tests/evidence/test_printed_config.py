@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rlx.backends.verl.log import parse_printed_config
-from rlx.evidence.run_configuration import read_printed_config
+from rlx.evidence.run_configuration import printed_config, read_printed_config, seeds_of_config
 
 LEAVES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=30), st.floats(-1e6, 1e6))
 TREES = st.recursive(
@@ -67,3 +67,30 @@ def test_a_real_log(name: str) -> None:
     assert found["actor_rollout_ref"]["actor"]["optim"]["lr"] == 0.0002
     assert found["trainer"]["total_epochs"] == 1
     assert found["actor_rollout_ref"]["rollout"]["val_kwargs"]["n"] == 1
+
+
+ARGUMENTS = """noise before
+GRPOConfig(
+accelerator_config={'split_batches': False},
+eval_strategy=IntervalStrategy.NO,
+fsdp=None,
+learning_rate=0.0004,
+output_dir=/data/a=b, c,
+seed=3,
+)
+step:1 - reward:0.5
+"""
+
+
+def test_the_arguments_that_a_program_of_trl_prints() -> None:
+    assert printed_config(ARGUMENTS) == {
+        "accelerator_config": {"split_batches": False},
+        "eval_strategy": "no",
+        "fsdp": None,
+        "learning_rate": 0.0004,
+        "output_dir": "/data/a=b, c",
+        "seed": 3,
+    }
+    assert seeds_of_config(printed_config(ARGUMENTS)) == {"seed": 3}
+    for cut in ("seed=3,", "\n)\n"):
+        assert printed_config(ARGUMENTS.replace(cut, "\n")) == {}

@@ -8,9 +8,11 @@ schedules, and trainer.py, which logs the rate after it has moved the schedule.
 
 from __future__ import annotations
 
+import ast
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from rlx.evidence.learning_rates import RateSchedule, constant, cosine, linear, rate_reading
@@ -35,6 +37,10 @@ _STEP = re.compile(r"rlx: TRL step (\d{1,12}) of (\d{1,12}) \| ")
 _TOTAL = re.compile(r"rlx: TRL trains (\d{1,12}) steps")
 _ROWS = re.compile(r"rlx: TRL reads (\d{1,12}) rows to train on, (\d{1,12}) to validate on")
 _RESUMED = re.compile(r"rlx: TRL goes on from the checkpoint of step (\d{1,12})")
+_ARGUMENTS = re.compile(r"[A-Za-z]{1,60}(?:Config|Arguments)\(")
+_ARGUMENT = re.compile(r"([A-Za-z_]\w{0,80})=(.{0,4000}),")
+_MEMBER = re.compile(r"[A-Z][A-Za-z]{1,60}\.[A-Z_]{1,60}")
+_MOST_ARGUMENTS = 1000
 _LEARNING_RATE, _KL, _LONGEST = "learning_rate", "kl", "completions/max_length"
 _SAME_NAMES = {
     "learning_rate": "train.lr",
@@ -60,6 +66,27 @@ def _read_line(line: str) -> Iterator[LineSays]:
         yield DataRows(int(match[1]), int(match[2]))
     elif match := _RESUMED.search(line):
         yield Resumed(int(match[1]))
+
+
+def parse_printed_arguments(lines: Iterable[str]) -> Mapping[str, Any]:
+    """Read the arguments of a trainer as `print(args)` shows them: `GRPOConfig(`, a `name=value,` a line, and `)`."""
+    lines = iter(lines)
+    found: dict[str, Any] = {}
+    if not any(map(_ARGUMENTS.fullmatch, lines)):
+        return found
+    for line in islice(lines, _MOST_ARGUMENTS):
+        if (match := _ARGUMENT.fullmatch(line)) is None:
+            return found if line == ")" else {}
+        found[match[1]] = _value(match[2])
+    return {}
+
+
+def _value(text: str) -> Any:
+    """Read a value as Python prints it; a member of an enumeration such as `IntervalStrategy.NO` is its name."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text.rpartition(".")[2].lower() if _MEMBER.fullmatch(text) else text
 
 
 def planned_settings(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -144,7 +171,7 @@ TRACES = (
 )
 GRAMMAR = LogGrammar(
     title="TRL",
-    rules="trl 1",
+    rules="trl 2",
     lines=(LineForm((b"rlx: TRL ",), _read_line),),
     core=("val-core/",),
     validation=("val-core/", "val-aux/"),
@@ -163,7 +190,9 @@ GRAMMAR = LogGrammar(
         Role.REFERENCE_KL: ("kl",),
         Role.ZERO_ADVANTAGE_GROUPS: ("frac_reward_zero_std",),
     },
+    seed_keys=("seed",),
     planned_settings=planned_settings,
+    printed_configuration=parse_printed_arguments,
     modes=modes,
     traces=TRACES,
 )

@@ -93,7 +93,8 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
         setup=site.setup,
         workdir=script.workdir,
         path=on_host(f"{SCRIPT_DIR}/{script.file}"),
-        begin="/{'.*actor/,$p",
+        # verl's dictionary, or the arguments of TRL.
+        begin=r"/{'.*actor\|^[A-Za-z]*\(Config\|Arguments\)($/,$p",
         # Drivers of NPUs tell containers by their namespaces.
         is_apart=script.is_apart and script.device_kind != "npu",
         arm=script.arm,
