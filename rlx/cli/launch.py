@@ -39,7 +39,7 @@ from rlx.cli.frame.site_options import (
     chosen_where,
     container_name,
 )
-from rlx.cli.plan import narrate_notes, print_plans
+from rlx.cli.plan import exit_if_fatal, narrate_notes, print_plans
 from rlx.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -152,18 +152,20 @@ def launch(
         choice = _Choice(recipe, arm or (), seed or (), set_ or (), send or (), again, consents)
         plans = choice.plan_sweep(where, strict) if spread else choice.plan(where)
     plans = with_power(plans)
+    _narrate(plans)
     if dry_run:
         from rlx.api.earlier_runs import with_earlier_memory
 
         print_plans(with_earlier_memory(plans), as_json, verbose=verbose, written=plan is not None)
+        exit_if_fatal(plans, strict)
+        return
     _refuse_or_warn(plans, strict)
-    if not dry_run:
-        launched = _start(plans, plan, secret_file, strict, yes)
-        _print_launched(launched, as_json)
-        if launched is not None:
-            _suggest_next(launched, plans)
-            if follow:
-                follow_runs(launched.runs)
+    launched = _start(plans, plan, secret_file, strict, yes)
+    _print_launched(launched, as_json)
+    if launched is not None:
+        _suggest_next(launched, plans)
+        if follow:
+            follow_runs(launched.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,22 +312,21 @@ def _read_plans(plan: str, consents: bool, *others: object) -> Plans:
     return plan_again(read_plans(plan), trust=consents)
 
 
-def _refuse_or_warn(plans: Plans, strict: bool) -> None:
-    """Print the findings of the plans. Raise the refusal, which holds the fatal ones."""
-    from rlx.model import Severity, finding_text
-
-    # What these import takes a quarter of a launch's time.
+def _narrate(plans: Plans) -> None:
+    """Print the registered question, warnings about folders, and which host takes which seeds."""
+    # What this imports takes a quarter of a launch's time.
     if plans.registration is not None:
         from rlx.cli.text.experiment_text import launch_lines
 
         for line in launch_lines(plans):
             narrate(line)
     narrate_notes(plans)
-    if plans.distribution is not None:
-        from rlx.cli.text.plan_text import distribution_lines
 
-        for line in distribution_lines(plans):
-            narrate(f"rlx: {line}")
+
+def _refuse_or_warn(plans: Plans, strict: bool) -> None:
+    """Print the warnings about the plans. Raise the refusal, which holds the fatal findings."""
+    from rlx.model import Severity, finding_text
+
     # Notes about a script are about the user's own lines; those about a recipe stand in rlx plan.
     notes = [] if all(plan.has_recipe for plan in plans.plans) else plans.of(Severity.NOTE)
     for finding in () if strict else (*plans.warnings, *notes):

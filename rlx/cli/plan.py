@@ -53,8 +53,6 @@ def plan(
     """
     from rlx.api import planning
     from rlx.api.earlier_runs import with_earlier_memory, with_power
-    from rlx.api.planning import refusal_code
-    from rlx.cli.text.plan_text import distribution_lines
 
     check_hosts(host, spread=spread, nodes=nodes)
     sets, sendable, what = set_ or (), send or (), (arm or (), seed or ())
@@ -69,18 +67,29 @@ def plan(
             plans = planning.plan(recipe, *what, host, container, sets, devices=devices, trust=trust, send=sendable)
     plans = with_earlier_memory(with_power(plans))
     narrate_notes(plans)
-    for line in distribution_lines(plans):
-        narrate(f"rlx: {line}")
     print_plans(plans, as_json, files, verbose=verbose)
-    if fatal := plans.fatal(strict):
-        narrate("rlx: this cannot be launched; see the errors")
-        raise typer.Exit(refusal_code(fatal))
+    exit_if_fatal(plans, strict)
 
 
 def narrate_notes(plans: Plans) -> None:
-    """Print warnings about the folders on the hosts."""
+    """Print warnings about the folders on the hosts, and which host takes which seeds."""
     for note in plans.notes:
         narrate(f"rlx: warning: {note}")
+    if plans.distribution is not None:
+        from rlx.cli.text.plan_text import distribution_lines
+
+        for line in distribution_lines(plans):
+            narrate(f"rlx: {line}")
+
+
+def exit_if_fatal(plans: Plans, strict: bool) -> None:
+    """Exit as a launch would be refused. `print_plans` has printed the findings, so they are not printed again."""
+    from rlx.api.planning import refusal_code
+
+    if fatal := plans.fatal(strict):
+        errors = "errors, and with --strict the warnings" if strict else "errors"
+        narrate(f"rlx: this cannot be launched; see the {errors}")
+        raise typer.Exit(refusal_code(fatal))
 
 
 def print_plans(
@@ -112,6 +121,8 @@ def print_plans(
         print_json(answer, verbatim=True)
         return
     if not plans.planned_runs:
+        if plans.findings:
+            print_text("\n".join(findings_lines(plans)))
         return
     print_text("\n".join([headline(plans), *findings_lines(plans), ""]))
     power = [*power_section(plans.power)]
