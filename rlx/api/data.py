@@ -167,5 +167,5 @@ def _error(answer: dict[str, Any], where: str, completed: Completed) -> RlxError
     said = completed.err.decode(errors="replace").strip().splitlines()
     return RlxError(
         f"{where}: {answer['folder']} could not be made: {said[-1][:500] if said else answer['detail']}",
-        "is there room in it, and may you write there? df -h, ls -ld",
+        "check with df -h and ls -ld that it has room and that you may write there",
     )

@@ -334,7 +334,7 @@ def _gaps(index: Index, rows: Sequence[Snapshot]) -> Iterator[Finding]:
                 Severity.WARNING,
                 f"launch {launch} has {len(seen)} runs here, the last at position {max(seen)}, and none at {places}: "
                 f"{len(missing) - unknown[launch]} of its runs are not known here",
-                "were they deleted, or are they on a host that this machine does not know?",
+                "check whether they were deleted, or are on a host that is missing in `rlx hosts`",
             )
 
 

@@ -229,7 +229,7 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
 
     if any(not 2 <= count <= MOST_RUNS for count in seeds):
         raise UsageError(
-            f"--seeds: numbers of seeds an arm, from 2 to {MOST_RUNS}", "one seed is not enough to judge an arm"
+            f"--seeds: numbers of seeds per arm, from 2 to {MOST_RUNS}", "one seed is not enough to judge an arm"
         )
     if effect is not None and not isfinite(effect):
         raise UsageError("--effect: no number of points", "name the difference you hope for: --effect 2")
@@ -303,12 +303,12 @@ def power_findings(found: RecipePower | None) -> Iterator[Finding]:
     row = found.seeds[0]
     if row.power is None or row.power >= _LOW:
         return
-    seeds = f"; {found.seeds_needed} seeds an arm show it with 80 % power" if found.seeds_needed else ""
+    seeds = f"; {found.seeds_needed} seeds per arm show it with 80 % power" if found.seeds_needed else ""
     message = (
-        f"experiment: with {row.seeds} seeds an arm, which spread by {found.spread.sd:.2g} points, "
-        f"{_claim_words(found)} in {100 * row.power:.0f} % of cases{seeds}"
+        f"experiment: with {row.seeds} seeds per arm, which spread by {found.spread.sd:.2g} points, "
+        f"{_claim_words(found)} in only {100 * row.power:.0f} % of cases{seeds}"
     )
-    fix = "more seeds, before the first launch: rlx power RECIPE --seeds N says what they can see"
+    fix = "plan more seeds before the first launch: rlx power RECIPE --seeds N says what they can show"
     yield Finding("RLX042", Severity.WARNING, message, fix, "experiment.seeds")
 
 
@@ -321,7 +321,7 @@ def _claim_words(found: RecipePower) -> str:
         return f"arms without any difference would be shown to be within {margin:g} points"
     if margin is not None:
         return f"arms without any difference would be shown to lose less than {margin:g} points"
-    return f"even the largest rise there is room for, {found.effect:.2g} points, would be seen"
+    return f"even the largest rise there is room for, {found.effect:.2g} points, would be detected"
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,7 @@ def related_experiments_lines(kind: str, others: Sequence[RelatedExperiment]) ->
     if others:
         yield (
             f"{counted(len(others), 'other experiment')} with this model, this data and a treatment of {kind}: "
-            "who tries several finds something in one of them"
+            "with more experiments, it is likelier that one shows a difference by chance"
         )
     for each in others:
         first, last = each.launched

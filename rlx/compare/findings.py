@@ -87,7 +87,7 @@ def arms_do_not_differ(pair: Pair) -> Iterator[Finding]:
             "RLX901",
             Severity.ERROR,
             f"{labels} are the same experiment: nothing differs that could move the result",
-            "compare runs of different arms, or check that the arm's keys change what they mean to (rlx show RECIPE)",
+            "compare runs of different arms, or check with rlx show RECIPE what the keys of the arm change",
         )
 
 
@@ -165,7 +165,10 @@ def one_seed_words(pair: Pair) -> str:
     single = [arm.label for arm in pair.arms if len(arm.runs) == 1]
     which = ["one seed per arm" if len(single) == 2 else f"one seed of {single[0]}"] if single else []
     which += [arm.repeats_words for arm in pair.arms if arm.repeats]
-    return f"{'; '.join(which)}: nothing follows about the treatment ({pair.treatment.label})"
+    treatment = pair.treatment.label
+    return (
+        f"{'; '.join(which)}: a difference may come from the seed, so it says nothing about the treatment ({treatment})"
+    )
 
 
 def control_collapsed(pair: Pair) -> Iterator[Finding]:
@@ -283,17 +286,17 @@ def trained_alike(pair: Pair) -> Iterator[Finding]:
             yield Finding(
                 "RLX929",
                 Severity.ERROR,
-                f"the seed has no effect in {arm.label}: {brief(', '.join(labels), 200)} count as one run, "
-                f"for {alike[0].words}, in times of their own",
+                f"the seed has no effect in {arm.label}: in {brief(', '.join(labels), 200)} {alike[0].words}, although "
+                "their times differ; they count as one run",
                 "pass the seed to what draws the data and the answers, and launch the seeds again",
             )
     if across := [equal for equal in own if equal not in within]:
         yield Finding(
             "RLX930",
             Severity.WARNING,
-            f"the treatment has no effect on the training: {across[0].one} and {across[0].two} are alike, for "
-            f"{across[0].words}, in times of their own{_more(across)}",
-            "check that the arm's keys change what they mean to (rlx show RECIPE)",
+            f"the treatment has no effect on the training: in {across[0].one} and {across[0].two} {across[0].words}, "
+            f"although their times differ{_more(across)}",
+            "check with rlx show RECIPE that the keys of the arm change what they should",
         )
 
 
@@ -312,8 +315,8 @@ def numbers_of_seeds(pair: Pair) -> Iterator[Finding]:
         message = f"{seeds}: where the smaller arm spreads more widely, {errs(9)}"
         yield Finding("RLX911", Severity.WARNING, message, "compare equal numbers of seeds: launch the missing ones")
     elif control == 2:
-        message = f"two seeds an arm: where one arm spreads ten times as widely as the other, {errs(6.5)}"
-        yield Finding("RLX911", Severity.WARNING, message, "three seeds an arm, or more")
+        message = f"two seeds per arm: where one arm spreads ten times as widely as the other, {errs(6.5)}"
+        yield Finding("RLX911", Severity.WARNING, message, "launch three or more seeds per arm")
 
 
 def unlike_runs(arm: ComparedArm, measure: Measure) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ _ENOUGH = 30
 """Answers in common that show that two rewards grade alike."""
 BEFORE = 0
 ALPHA = 0.001
-_FIX = "the same model, data, template and reward in both arms? rlx report shows what each run found"
+_FIX = "check that both arms have the same model, data, template and reward: rlx report shows what each run found"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def _finding(scores: ItemScores, run: ComparedRun) -> Finding:
         "RLX713",
         Severity.ERROR,
         f"the outputs kept of step {scores.step} {words}",
-        "did answers get lost, or were the outputs or the log written by another run?",
+        "check whether answers were lost, and whether another run wrote the outputs or the log",
         step=scores.step,
     )
 
@@ -260,7 +260,7 @@ def grading_mismatch(pair: Pair, items: Mapping[int, Items]) -> Iterator[Finding
         Severity.WARNING if few else Severity.ERROR,
         f"{len(unlike)} of {len(shared)} answers that {pair.control.label} and {pair.treatment.label} have in common "
         f"were graded differently: {_example(control[unlike[0]], treatment[unlike[0]])}",
-        "one reward for both arms: did its file, its packages or its judge change between the runs?",
+        "use one reward for both arms: find out whether its file, its packages or its judge changed between the runs",
     )
 
 

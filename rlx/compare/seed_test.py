@@ -63,7 +63,7 @@ class WelchSeeds:
         return f" ({self.method})" + (f"; n = {items.n} items from {items.source}" if items.n else "")
 
     def needed_words(self) -> str:
-        return f"{self.runs_needed} seeds an arm" if self.runs_needed else ""
+        return f"{self.runs_needed} seeds per arm" if self.runs_needed else ""
 
 
 def welch_seeds(control: Sequence[float], treatment: Sequence[float]) -> WelchSeeds | str:

@@ -105,10 +105,10 @@ def test_sentence(pair: Pair, test: Statistic, p_value: float, unit: Unit, treat
 def power_text(test: Statistic, unit: Unit) -> str:
     """Say what these items or runs can show, and how many of them the observed difference would take."""
     if unit.in_points and test.detectable >= 1:
-        return f"so few {test.unit_of_sample} show no difference at all with 80 % power"
-    seen = f"{unit.size(test.detectable)} would be seen with 80 % power"
+        return f"with so few {test.unit_of_sample}, no difference is detected with 80 % power, however large"
+    detected = f"a true difference of {unit.size(test.detectable)} is detected with 80 % power"
     needed = test.needed_words()
-    return f"{seen}, {unit.bare(test.difference)} with {needed}" if needed else seen
+    return f"{detected}, one of {unit.bare(test.difference)} only with {needed}" if needed else detected
 
 
 def runs_text(pair: Pair) -> str:

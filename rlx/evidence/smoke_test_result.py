@@ -187,7 +187,9 @@ def _findings(
         yield _unfinished(checks, state, cause)
     elif not rewards.count:
         yield _error(
-            "RLX562", "the reward function was never called", f"does {trainer} take the reward from another place?"
+            "RLX562",
+            "the reward function was never called",
+            f"find out whether {trainer} takes the reward from another place",
         )
     for check in checks:
         if check.passed is False and check.name != "reward":

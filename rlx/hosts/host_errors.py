@@ -92,5 +92,5 @@ def reading_answer(host: str, question: str) -> Iterator[None]:
     except (ValueError, LookupError, ArithmeticError, RecursionError, TypeError, AttributeError) as problem:
         raise Garbled(
             f"{host}: its answer to {question} makes no sense ({type(problem).__name__}: {str(problem)[:100]})",
-            "does a program on its way change it? rlx doctor HOST checks the host",
+            "check whether a program on its way changes it: rlx doctor HOST",
         ) from None

@@ -197,5 +197,5 @@ def timed_out(host: str, cmd: Cmd, timeout_s: float) -> TimedOut:
 def too_much(host: str, cmd: Cmd) -> TooMuch:
     return TooMuch(
         f"{host}: over {MOST_ANSWER_BYTES >> 20} MiB came back, without an end, from: {shown(cmd)}",
-        "does a login script on the host print without end? try: ssh HOST true | wc -c",
+        "check whether a login script on the host prints without end: ssh HOST true | wc -c",
     )

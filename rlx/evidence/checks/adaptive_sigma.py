@@ -22,7 +22,7 @@ from rlx.model import NoiseSchedule
 ROLES = {"gap": Role.PROBABILITY_GAP, "entropy": Role.ROLLOUT_ENTROPY}
 # Both are one number, which a log may round.
 _RELATIVE = 1e-3
-_CHECK_PAYLOAD = "is it the payload that the run was launched with?"
+_CHECK_PAYLOAD = "check that it is the payload that the run was launched with"
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,7 @@ def _unwatched(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckF
             f"{len(unseen_processes)} of {len(processes)} processes that are watched for noise left no digest of "
             "their weights "
             f"at {at_steps(unseen)}: {noise_coverage.first_names(list(map(str, unseen_processes)), '; ')}",
-            "is the payload loaded in that process, and were its events/ copied?",
+            "check that the payload is loaded in that process, and that its events/ were copied",
             min(unseen),
         )
 
@@ -155,7 +155,7 @@ def _other_layers(evidence: Evidence, promise: NoiseExpectation) -> Iterator[Che
             "RLX674",
             f"{len(missed)} of {counted(len(promise.layers), 'layer')} that should be watched for noise were not: "
             f"{noise_coverage.first_names(missed, ', ')}",
-            "which modules does the rollout's model have? rlx plan RECIPE says how many should be watched",
+            "check the modules of the rollout's model: rlx plan RECIPE says how many should be watched",
         )
 
 

@@ -192,13 +192,13 @@ def check_generated_batches(given: CheckInput) -> Iterator[CheckFinding]:
             "RLX725",
             f"{name or 'the number of batches'} is not logged at {counted(len(silent), 'step')}, "
             "so a trainer other than DAPO's may have run",
-            "which program does the log start with, and does backend.trainer name it?",
+            "check that backend.trainer names the program that the log starts with",
             silent[0],
         )
     if beyond := [step for step, batches in generated.items() if batches not in promised]:
         yield unverified(
             "RLX726",
             f"{generated[beyond[0]]:g} batches were generated at {at_steps(beyond)}, but the plan says {promised}",
-            "did data.gen_batch_size, the batch size or max_num_gen_batches differ?",
+            "check whether data.gen_batch_size, the batch size or max_num_gen_batches differed",
             beyond[0],
         )

@@ -32,7 +32,7 @@ from rlx.model import Expectations, Severity
 from rlx.model.post_metric import is_post
 
 _EXACT = 1e-9
-_IS_IT = "does the validation set have that size, and is each answer right or wrong?"
+_IS_IT = "check that the validation set has that size, and that each answer is right or wrong"
 
 
 def check(given: CheckInput) -> Iterator[CheckFinding]:

@@ -92,7 +92,7 @@ def _stays_while_sigma_falls(
             f"{_median(gaps, weak):.2g} where sigma is {sigma_at(found.sigmas, weak[0]):.2g} or less, more than the "
             f"{_median(gaps, strong):.2g} at sigma {sigma_at(found.sigmas, strong[0]):.2g} and the "
             f"{_median(gaps, clean):.2g} without noise (p = {p:.1g})",
-            "are clean weights restored before each noise? with LoRA a sync does not restore them",
+            "check that clean weights are restored before each noise; with LoRA a sync does not restore them",
             weak[0],
         )
 

@@ -20,8 +20,8 @@ from rlx.evidence.run_evidence import LOG, NoiseEvent
 from rlx.evidence.verdict import CheckFinding, at_steps, counted, invalid, percent, remark, unverified
 from rlx.model import RunState, Severity
 
-_CHECK_TARGETS = "check aqn.layer_types, aqn.targets and aqn.exclude against the module names of the rollout's model"
-_CHECK_SCHEDULE = "was the noise step advanced, and do aqn.* and the total steps reach the rollout?"
+_CHECK_TARGETS = "compare aqn.layer_types, aqn.targets and aqn.exclude with the module names of the rollout's model"
+_CHECK_SCHEDULE = "check that the noise step advances, and that aqn.* and the total steps reach the rollout"
 _FOLDED = "Ray folded lines of several processes into one, so they may be missing only in the log"
 _LOST = "lines of the record are lost, which may include it"
 _UNFOLD = "launch with RAY_DEDUP_LOGS=0, or use aqn.provider: payload, which writes its own record"
@@ -79,7 +79,7 @@ def _nothing_applied(found: Application) -> Iterator[CheckFinding]:
     yield invalid(
         "RLX601",
         f"no noise was applied in any of the {counted(len(found.due), 'step')} that should have it",
-        "lines with enabled or applying prove nothing; " + _CHECK_TARGETS,
+        "log lines that say only `enabled` or `applying` show no noise; " + _CHECK_TARGETS,
         found.due[0],
     )
 

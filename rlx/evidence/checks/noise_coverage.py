@@ -14,7 +14,7 @@ from rlx.model import Link, NoiseExpectation, NoiseProcess, NoiseSchedule, Sever
 
 _NORMS = ("rmsnorm",)
 _CHECK_HOOK = "is the payload loaded in that process, and were its events/ copied?"
-_CHECK_LAYERS = "which modules does the rollout's model have? rlx plan RECIPE names those that get noise"
+_CHECK_LAYERS = "compare the modules of the rollout's model with those that get noise: rlx plan RECIPE names them"
 _MOST_SHOWN = 3
 
 
@@ -53,7 +53,7 @@ def _unplanned_processes(found: Application, promise: NoiseExpectation) -> Itera
         yield unverified(
             "RLX673",
             f"noise in {first_names(others, '; ')}, not among the processes of the plan ({len(planned)})",
-            "is the rollout split as the recipe says, or did another run write into these events/?",
+            "check that the rollout is split as the recipe says, and that no other run wrote into these events/",
         )
 
 
@@ -69,7 +69,7 @@ def _recorded_twice(found: Application) -> Iterator[CheckFinding]:
             yield unverified(
                 "RLX673",
                 f"{len(by_source)} files record noise in {NoiseProcess(*place)} at {at_steps(shared)}: {files}",
-                "do two replicas have one number, or did another run write into these events/?",
+                "check whether two replicas have one number, or another run wrote into these events/",
                 min(shared),
             )
 

@@ -62,7 +62,7 @@ def _shown_by_probe(evidence: Evidence) -> Iterator[CheckFinding]:
             "RLX688",
             f"the engine that generates scores differently at the validation of {where} than on clean weights, but the "
             "records say that the weights were clean",
-            "does the engine validate with the model whose noise was removed, and with an empty cache?",
+            "check that the engine validates with the model whose noise was removed, and with an empty cache",
             min(pair.step for pair in pairs),
         )
 
@@ -78,7 +78,7 @@ def not_shown(evidence: Evidence, promise: NoiseExpectation) -> Iterator[CheckFi
         yield unverified(
             "RLX687",
             f"nothing shows which weights the validation at {at_steps(unknown)} used: neither a digest nor the probe",
-            "are records of the run lost?",
+            "check whether records of the run are lost: copy its whole events/, and search the log for rlx_aqn",
             unknown[0],
         )
 
@@ -140,7 +140,7 @@ def check_noise_left_in(given: CheckInput) -> Iterator[CheckFinding]:
             "RLX606",
             f"nothing shows that the validation at {at_steps(uncertain)} was without noise: it has no record, and "
             "lines of the record are lost",
-            "was the disk full, or the file changed?",
+            "check whether the disk was full, or the file changed",
             uncertain[0],
         )
 

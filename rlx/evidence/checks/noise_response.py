@@ -23,7 +23,7 @@ from rlx.model import NoiseSchedule, Severity
 _WIDE = 10.0
 # Rounding in later layers may hide so few changed elements.
 _FEW = 0.01
-_OTHER_MODEL = "does the engine score with the model that got the noise, and with an empty cache?"
+_OTHER_MODEL = "check that the engine scores with the model that got the noise, and with an empty cache"
 
 _Place = tuple[int, int, str, int]
 """Attempt, replica, phase, step."""
@@ -100,7 +100,7 @@ def _never_probed(rollouts: Sequence[ProbeResult], noise: NoiseSchedule, found: 
             "RLX683",
             f"nothing shows that the engine that generates{where} responded to the noise: the plan has a probe, and "
             "it has no result with noisy weights",
-            "are records of the run lost, or did every probe fail?",
+            "check whether records of the run are lost, or every probe failed",
             found.effective[0],
         )
 
@@ -158,7 +158,7 @@ def _other_after_validation(pairs: Sequence[ProbePair]) -> Iterator[CheckFinding
             "RLX682",
             f"after the validation the engine scores differently at {places(other, pairs)} than before it, with the "
             "same noise on the same weights",
-            "is the noise of the step, and nothing else, restored after a validation?",
+            "check that after a validation the noise of the step, and nothing else, is restored",
             min(pair.step for pair in other),
         )
 
@@ -198,7 +198,7 @@ def from_cache(pairs: Sequence[ProbePair]) -> Iterator[CheckFinding]:
             "RLX690",
             f"the engine that generates still had up to {counted(max(pair.cached for pair in kept), 'token')} of a "
             f"prompt in its cache at {places(kept, pairs)}, computed with other weights",
-            "is the prefix cache emptied after each change of the weights, with no request in flight?",
+            "check that the prefix cache is emptied after each change of the weights, while no request is active",
             min(pair.step for pair in kept),
         )
 

@@ -20,11 +20,11 @@ from rlx.evidence.verdict import CheckFinding, at_steps, counted, invalid, unver
 from rlx.model import Link, NoiseSchedule
 from rlx.model.rounding import StdBand, least_changed, std_band
 
-_CHECK_PAYLOAD = "is it the payload that the run was launched with? its record is not of one draw"
+_CHECK_PAYLOAD = "check that it is the payload that the run was launched with: its record is not of one draw"
 _SMALLEST, _LARGEST = 1e-30, 1e30
 """A sigma beyond that is none that a plan has (RLX603), and its square no number."""
 Draw = tuple[int, int, int]  # replica, step, and which draw of that step
-_CHECK = "does the rollout change its noise between the answers of a group?"
+_CHECK = "check whether the rollout changes its noise between the answers of a group"
 
 
 def check(given: CheckInput) -> Iterator[CheckFinding]:
@@ -219,7 +219,7 @@ def _unequal(answers: dict[int, Counter[int]]) -> Iterator[CheckFinding]:
         yield unverified(
             "RLX699",
             f"nothing shows how many answers each draw generated at {at_steps(silent)}",
-            "are lines of the record lost?",
+            "check whether lines of the record are lost",
             silent[0],
         )
 

@@ -38,7 +38,7 @@ def other_settings(evidence: Evidence, promise: NoiseExpectation) -> Iterator[Ch
         yield invalid(
             "RLX670",
             f"the noise settings in force are not the plan's: {words} ({own.process}{more})",
-            "was payload/aqn.json, or the payload, changed after the launch?",
+            "check whether payload/aqn.json or the payload was changed after the launch",
         )
 
 
@@ -68,7 +68,7 @@ def without_settings(evidence: Evidence, recorded: Iterable[NoiseEvent], what: s
         yield unverified(
             "RLX671",
             f"nothing shows with which settings {what} in {'; '.join(silent)}: no settings are recorded",
-            "is the beginning of events/aqn-*.jsonl lost?",
+            "check whether the beginning of events/aqn-*.jsonl is lost",
         )
 
 
@@ -83,6 +83,6 @@ def _incomplete_settings(evidence: Evidence, promise: NoiseExpectation) -> Itera
             yield unverified(
                 "RLX671",
                 f"the settings that {own.process} recorded lack {' and '.join(lacks)}",
-                "is the payload the one that was launched?",
+                "check that the payload is the one that was launched",
             )
             return

@@ -52,21 +52,21 @@ def _disagreement(evidence: Evidence, test: GapTest, reported: bool, must_speak:
             "RLX609",
             f"the signals disagree: the gap between rollout and actor follows sigma one step {when} than the record "
             f"says ({_numbers(test)})",
-            "did each rollout get the noise of its own step?",
+            "check that each rollout gets the noise of its own step",
         )
     elif test.outcome is GapOutcome.DISAGREES:
         yield contradiction(
             "RLX609",
             "the signals disagree: noise was recorded, but rollout and actor are not further apart than without it "
             f"({_numbers(test)})",
-            "is the model that gets the noise the one that generates?",
+            "check that the model that gets the noise is the one that generates",
         )
     elif len(test.broken) > max(1, _FEW * len(test.response.steps)):
         yield unverified(
             "RLX608",
             f"the second signal is not a finite number: {test.metric} at {at_steps(test.broken)}, where noise was "
             "recorded",
-            "does the engine return probabilities that are not finite with this noise? a lower sigma, or float32",
+            "check whether the engine returns infinite probabilities with this noise; use a lower sigma, or float32",
             test.broken[0],
         )
     elif test.outcome is GapOutcome.INCONCLUSIVE and must_speak:

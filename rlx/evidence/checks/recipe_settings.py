@@ -190,8 +190,8 @@ def _contradicted(trace: KeyTrace) -> CheckFinding:
     return invalid(
         "RLX646",
         f"{trace.key} was not applied as configured: {trace.words}",
-        "find out what changes it after the configuration, such as the fork's own code; were the files of another run "
-        "copied here?",
+        "find out what changes it after the configuration, such as the fork's own code, and whether files of another "
+        "run were copied here",
         trace.step,
     )
 

@@ -36,7 +36,7 @@ from rlx.evidence.verdict import CheckFinding, at_steps, contradiction, counted,
 from rlx.model import Severity
 from rlx.model.post_metric import is_post
 
-_OTHER_FILES = "are the files of another run among these, or was a record edited?"
+_OTHER_FILES = "check whether files of another run are among these, and whether a record was edited"
 _STEP_BY_STEP = ALL_MODES - {Mode.ASYNCHRONOUS, Mode.OFF_POLICY, Mode.PARTIAL_ROLLOUTS}
 _CLOCK_SLACK, _CLOCK_SLACK_S = 0.02, 5.0
 _SPEED_SLACK = 0.05
@@ -76,7 +76,7 @@ def _lasted(given: CheckInput) -> Iterator[CheckFinding]:
                 "RLX750",
                 f"{which} lasted {seconds:.0f} s by the clock of its host, and its {counted(time.steps, 'step')} took "
                 f"{time.seconds:.0f} s in total",
-                f"{_OTHER_FILES} Was the clock of the host set back during the run?",
+                f"{_OTHER_FILES}, or the clock of the host set back during the run",
             )
 
 
@@ -158,7 +158,7 @@ def _twin_metrics(given: CheckInput) -> Iterator[CheckFinding]:
                     Severity.WARNING,
                     f"{key} is {values[step]:.4g} at step {step} and {twin} is {other[step]:.4g}; "
                     f"at {counted(len(both) - 1, 'other validation')} they are equal",
-                    "read the answers of that validation: did partial credit or a penalty begin there?",
+                    "read the answers of that validation, and check whether partial credit or a penalty begins there",
                     step,
                 )
                 return

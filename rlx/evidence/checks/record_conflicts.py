@@ -77,7 +77,7 @@ def check_metrics(given: CheckInput) -> Iterator[CheckFinding]:
         "RLX709",
         f"{counted(len(evidence.disagreements), 'contradiction')} in the metrics; first: "
         f"{first.key} at step {first.step} is {value:g} in {one} and {other_value:g} in {other}",
-        "did two runs write to one file?",
+        "check whether two runs wrote to one file",
         first.step,
     )
 
@@ -103,7 +103,9 @@ def _gaps(evidence: Evidence) -> Iterator[CheckFinding]:
     if missing[-1] < first and 0 not in evidence.metrics:
         why = "the steps before it are in another log" if _is_resumed(evidence) else "no line says that it was resumed"
         message = f"the log begins at step {first}, and {why}: no metrics at {at_steps(missing)}"
-        yield incomplete("RLX704", message, "overwritten by a restart? import all logs of the run; tee needs -a", 1)
+        yield incomplete(
+            "RLX704", message, "a restart may have overwritten it: import all logs of the run; tee needs -a", 1
+        )
     else:
         yield incomplete("RLX704", f"no metrics at {at_steps(missing)}", "is a part of the log lost?", missing[0])
 
@@ -123,7 +125,7 @@ def _torn(evidence: Evidence) -> Iterator[CheckFinding]:
             "RLX721",
             f"the log ends within the metrics of step {evidence.last_step}: they end with {last[-1]}, whose number "
             f"may be truncated, and lack {counted(len(lost), 'metric')} of other steps",
-            "was it copied during the run, or was the disk full? copy the whole file",
+            "copy the whole file after the run, and check whether the disk was full",
             evidence.last_step,
         )
 

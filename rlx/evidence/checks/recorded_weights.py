@@ -23,7 +23,9 @@ from rlx.model import Severity, WeightExpectation
 
 _NOT_OBSERVABLE = frozenset({Mode.ASYNCHRONOUS, Mode.OFF_POLICY, Mode.PARTIAL_ROLLOUTS})
 """Syncs come there at other moments than the steps; no run of them has been recorded yet."""
-_CHECK_RECORD = "was the disk full, the process killed, or its events/ not copied? search the log for `rlx_weights`"
+_CHECK_RECORD = (
+    "search the log for `rlx_weights`; the disk was full, the process was killed, or its events/ were not copied"
+)
 _PART = re.compile(r"\.(?:weight|bias|base_layer|lora_[AB]|default|linear)(?=\.|$)")
 _FUSED = (
     (re.compile(r"\b[qkv]_proj\b"), "qkv_proj"),
@@ -65,7 +67,7 @@ def _never_moved(trained: Sequence[WeightRecord]) -> Iterator[CheckFinding]:
             f"nothing was trained from {stretch.first} to {stretch.last}: none of "
             f"{counted(tensors, 'digested tensor')} in {counted(len(records), 'process', 'processes')} changed, over "
             f"{counted(stretch.updates, 'update')} with a learning rate and a gradient above 0",
-            "does the optimizer have the parameters that are trained, and does its step change them?",
+            "check that the optimizer has the parameters that are trained, and that its step changes them",
             stretch.step,
         )
 
@@ -285,7 +287,7 @@ def _unequal(
             yield contradiction(
                 "RLX794",
                 f"{record.process} holds other weights than the trainer sent, after {_places(other)}",
-                "what changes weights between the trainer and the engine?",
+                "find out what changes weights between the trainer and the engine",
                 None if other[0].step is None else other[0].step + 1,
             )
             return
@@ -316,7 +318,7 @@ def _unlike(served: Sequence[WeightRecord]) -> Iterator[CheckFinding]:
             yield contradiction(
                 "RLX797",
                 f"{len(own)} engines that hold the same part of the model had other weights after {_places(other)}",
-                "did the weight sync reach each of them?",
+                "check that the weight sync reaches each of them",
                 None if other[0].step is None else other[0].step + 1,
             )
             return

@@ -26,7 +26,7 @@ from rlx.model import NoiseProcess, Severity
 FEWEST_UPDATES = 5
 """One update that arrives is visible among so many consecutive ones."""
 _MODES = frozenset({Mode.RESUMED, Mode.DYNAMIC_BATCHES, Mode.FILTERED_GROUPS, Mode.MULTI_TURN})
-CHECK_SYNC = "does the weight sync reach the model that generates? search the log for its errors, and launch again"
+CHECK_SYNC = "check that the weight sync reaches the model that generates: search the log for its errors; launch again"
 # Healthy gaps in 8 bits triple within 32 steps; those modes are excluded, and this is well above.
 _GROWN, _FALLEN = 4.0, 0.05
 _FEWEST_VALUES = 6
@@ -71,7 +71,7 @@ def check(given: CheckInput) -> Iterator[CheckFinding]:
             "RLX793",
             Severity.WARNING if drift else Severity.NOTE,
             f"{stood}{beside}: a sync without effect, or updates too small for the layers that are digested",
-            "are these layers trained? float32 shows small updates",
+            "check that these layers are trained; float32 shows small updates",
             first.steps[1],
         )
 

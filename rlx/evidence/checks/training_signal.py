@@ -93,7 +93,7 @@ def _no_gradient(evidence: Evidence) -> Iterator[CheckFinding]:
             yield invalid(
                 "RLX655",
                 f"nothing was trained: {name} is 0 at each of {counted(len(values), 'step')}",
-                "do the rewards of a prompt's answers differ, and does the optimizer get the learning rate?",
+                "check that the rewards of a prompt's answers differ, and that the optimizer gets the learning rate",
                 min(values),
             )
 
@@ -113,7 +113,7 @@ def _lost_gradient(evidence: Evidence, expectations: Expectations) -> Iterator[C
         return
     name = metric_of(evidence, Role.GRAD_NORM)
     message = f"{name} is 0 at {at_steps(lost)}, {len(lost)} of {counted(len(due), 'step')} whose advantages differ"
-    fix = "what skips the backward pass or masks all tokens there? search the log from that step, and launch again"
+    fix = "find what skips the backward pass or masks all tokens: search the log from that step, and launch again"
     if len(lost) > _MOST * len(due) and expectations.correction is None:
         yield invalid("RLX791", f"mostly not trained: {message}", fix, min(lost))
     else:

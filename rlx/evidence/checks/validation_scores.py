@@ -135,7 +135,7 @@ class _GradedAnswers:
         if self.grader and many:
             yield invalid("RLX782", message, "find out what changed in the grader during the run; launch again", step)
         else:
-            fix = "did the judge, its sampling or the function change during the run?"
+            fix = "find out whether the judge, its sampling or the function changed during the run"
             yield remark("RLX782", Severity.WARNING, message, fix, step)
 
     def _more_than_few(self, count: Callable[[KeptAnswers], Counted]) -> dict[int, Counted]:
@@ -153,7 +153,7 @@ def _unchanged(kept: Mapping[int, KeptAnswers]) -> Iterator[CheckFinding]:
         Severity.WARNING,
         f"the answers do not change: those of all {len(steps)} validations, steps {steps[0]} to {steps[-1]}, are equal "
         "word for word",
-        "does the rollout get the trained weights? A solved task with greedy answers looks the same",
+        "check that the rollout gets the trained weights; a solved task with greedy answers looks the same",
         steps[-1],
     )
 
@@ -171,7 +171,7 @@ def _copied(kept: Mapping[int, KeptAnswers]) -> Iterator[CheckFinding]:
             "RLX784",
             f"the outputs kept of {at_steps(copies)} are a copy of those of step {source}: their unique ids are "
             "equal, and each validation generates new ones",
-            "was the validation run, or were its files written by something else?",
+            "check whether the validation ran, and whether something else wrote its files",
             step,
         )
 

@@ -20,33 +20,40 @@ _DRIVER = "Error executing job with overrides"
 # Lines that processes may still write once the exception is out that ends them all.
 _AFTERMATH = 200
 _SIGNALS = {
-    134: ("SIGABRT", "a library aborted", "the lines before the end name it"),
+    134: ("SIGABRT", "a library called abort()", "read the last lines of the log: they name the library"),
     135: (
         "SIGBUS",
         "a bus error: /dev/shm is full, or a mapped file was truncated",
-        "--ipc=host or --shm-size for the container",
+        "start the container with --ipc=host or a larger --shm-size",
     ),
     137: (
         "SIGKILL",
-        "the kernel's memory killer, a container's end, or kill -9; the process cannot log it",
-        "dmesg | grep -i -e oom -e kill on the host; docker inspect says OOMKilled of a container",
+        "memory was full, the container was stopped, or someone used kill -9; the process could not log it",
+        "look for the cause on the host: dmesg | grep -i -e oom -e kill; for a container, OOMKilled in docker inspect",
     ),
-    139: ("SIGSEGV", "a compiled library crashed", "check its version with rlx doctor; PYTHONFAULTHANDLER=1 in env"),
-    143: ("SIGTERM", "it was asked to end", "find out by what: rlx stop, a scheduler, a shutdown"),
+    139: (
+        "SIGSEGV",
+        "a compiled library crashed",
+        "check its version with rlx doctor; set PYTHONFAULTHANDLER=1 in env to see where",
+    ),
+    143: ("SIGTERM", "something asked it to end", "find out what: rlx stop, a scheduler, or a shutdown of the host"),
 }
 _KILLED = 137
 _MORE_MEMORY = (
-    "dmesg | grep -i -e oom -e kill on the host names them; then more memory for the container, fewer parallel runs, "
-    "fewer workers or smaller batches"
+    "find the processes on the host: dmesg | grep -i -e oom -e kill; then give the container more memory, or use fewer "
+    "parallel runs, fewer workers or smaller batches"
 )
 _WHOSE = {
-    GROUP: "by the counter of its cgroup (its container, or the session that started it), where other "
-    "programs and other runs are counted, too",
-    HOST: "by the counter of its host, where all processes are counted",
+    GROUP: "according to the counter of its cgroup (its container, or the session that started it), which "
+    "includes other programs and other runs",
+    HOST: "according to the counter of its host, which includes all processes",
 }
 _PROGRAMS = {
-    126: ("a program may not be executed", "check interpreter and entry point, and their permissions"),
-    127: ("a program was not found", "check backend.python and the host's setup"),
+    126: (
+        "a program could not be executed",
+        "check that the interpreter and the entry point exist and may be executed",
+    ),
+    127: ("a program was not found", "check backend.python and `setup` of the host"),
 }
 
 
@@ -268,7 +275,7 @@ def ending(exit_code: int | None, kills: Sequence[MemoryKills] = ()) -> Iterator
         return
     if exit_code in _SIGNALS:
         name, meaning, fix = _SIGNALS[exit_code]
-        yield Finding("RLX888", Severity.ERROR, f"the run was ended by {name} (exit code {exit_code}): {meaning}", fix)
+        yield Finding("RLX888", Severity.ERROR, f"{name} ended the run (exit code {exit_code}): {meaning}", fix)
     elif exit_code in _PROGRAMS:
         meaning, fix = _PROGRAMS[exit_code]
         yield Finding("RLX888", Severity.ERROR, f"exit code {exit_code}: {meaning}", fix)

@@ -304,12 +304,12 @@ def _meaning(error: Exception, where: str, settings: SshSettings) -> HostError:
         )
         return HostKeyUnknown(f"{where}: this host's key is not confirmed yet", hint)
     if isinstance(error, paramiko.AuthenticationException | paramiko.PasswordRequiredException):
-        hint = "is it the right user, and is the key loaded (ssh-add -l) or named by IdentityFile in the ssh config?"
+        hint = "check the user, and that the key is loaded (ssh-add -l) or named by IdentityFile in the ssh config"
         return AccessDenied(f"{where}: the host does not let this user in ({error})", hint)
     if isinstance(error, socket.gaierror):
-        return Unreachable(f"{where}: no such host name ({error.strerror})", "is the name spelled right?")
+        return Unreachable(f"{where}: no such host name ({error.strerror})", "check the spelling")
     return Unreachable(
-        f"{where}: no connection ({error})", "is the network or VPN up, the port right and sshd running?"
+        f"{where}: no connection ({error})", "check the network or VPN, the port, and that sshd is running"
     )
 
 

@@ -55,38 +55,38 @@ _WORDINGS = (
         r"permission denied|too many authentication failures|no more authentication methods",
         AccessDenied,
         "the host does not let this user in",
-        "is it the right user, and is the key loaded (ssh-add -l) or named by IdentityFile in the ssh config?"
+        "check the user, and that the key is loaded (ssh-add -l) or named by IdentityFile in the ssh config;"
         " rlx never asks for a password; see by hand: {by_hand}",
     ),
     _wording(
         r"could not resolve|name or service not known|temporary failure in name|no address associated",
         Unreachable,
         "no such host name",
-        "is the name spelled right, or an alias that the ssh config lacks? is the network or VPN up?",
+        "check the spelling, whether the ssh config lacks an alias, and the network or VPN",
     ),
     _wording(
         r"connection refused|open failed: connect failed",
         Unreachable,
         "nothing answers there",
-        "is the port right and sshd running? by hand: {by_hand}",
+        "check the port, and that sshd is running; by hand: {by_hand}",
     ),
     _wording(
         r"timeout, server|client_loop|broken pipe|shared connection broke off|connection to \S+ closed by remote",
         ConnectionLost,
         "the connection broke",
-        "is the network or VPN up? the command may have arrived; `rlx status` says what is there",
+        "check the network or VPN; the command may have arrived: `rlx status` shows what is there",
     ),
     _wording(
         r"timed out|no route to host|network is unreachable|host is down",
         Unreachable,
         "no way to the host",
-        "is the network or VPN up, and the machine on? by hand: {by_hand}",
+        "check the network or VPN, and that the machine is on; by hand: {by_hand}",
     ),
     _wording(
         r"kex_exchange|ssh_exchange|banner exchange|unable to negotiate",
         Unreachable,
         "no ssh connection came about",
-        "too many connections at once, an sshd that does not want this client, or a jump host (ProxyJump) that failed?"
+        "possible causes: too many connections, an sshd that refuses this client, a failed jump host (ProxyJump);"
         " see what it says by hand: {by_hand}",
     ),
 )
@@ -115,7 +115,7 @@ def _named(host: str, destination: str, failure: ConnectionFailure, wording: _Ss
 
 
 def _lost(host: str, failure: ConnectionFailure) -> HostError:
-    hint = "is the network or VPN up? the command had begun; `rlx status` says what is there"
+    hint = "check the network or VPN; the command had begun: `rlx status` shows what is there"
     return ConnectionLost(_text(host, "the connection broke while the command ran", failure, ""), hint)
 
 

@@ -13,9 +13,10 @@ from rlx.planning.rules.rule_table import RuleFinding, error, rule
 def on_machine_alone(facts: RecipeFacts) -> Iterator[RuleFinding]:
     retry = facts.recipe.retry
     allowed = {LOST, *MACHINE_CAUSES}
+    fix = f"write only lost and ids of machine failures: {', '.join(sorted(MACHINE_CAUSES))}"
     for cause in retry.on if retry else ():
         if cause not in allowed:
-            yield error(f"retry.on {cause} is not a cause of the machine", f"remove {cause}", "retry.on")
+            yield error(f"retry.on names {cause}, which is not a failure of the machine", fix, "retry.on")
 
 
 @rule("RLX051")

@@ -233,5 +233,6 @@ def take(
             return {run_id: mirror_store.add(home / run_id, own, now) for run_id, own in of_run.items()}
         except OSError as problem:
             raise RlxError(
-                f"{problem.filename or home}: {problem.strerror}", "is the disk full? nothing was deleted on the host"
+                f"{problem.filename or home}: {problem.strerror}",
+                "check whether the disk is full; nothing was deleted on the host",
             ) from None

@@ -389,7 +389,9 @@ def _keep(ref: RunRef, pieces: Iterator[bytes], expected: tuple[int, str], targe
                 Path(file.name).unlink(missing_ok=True)
                 raise
     except OSError as problem:
-        raise RlxError(f"{target}: {problem.strerror}", "is the disk full? nothing was deleted on the host") from None
+        raise RlxError(
+            f"{target}: {problem.strerror}", "check whether the disk is full; nothing was deleted on the host"
+        ) from None
 
 
 def _write(pieces: Iterator[bytes], file: Any) -> tuple[int, str]:

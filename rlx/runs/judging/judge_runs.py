@@ -134,7 +134,7 @@ def _refuse_unknown(snapshot: Snapshot) -> None:
     if snapshot.manifest is None:
         raise RlxError(
             f"{ref.host}: {ref.remote_dir} has no manifest.json that this rlx can read",
-            "was the run directory removed, or written by another version of rlx?",
+            "check whether the run directory was removed, or written by another version of rlx",
         )
 
 
