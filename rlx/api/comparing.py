@@ -129,7 +129,9 @@ def registered_question(
     if len(found) == 1 and all(run.plan.registration for run in runs):
         return RegisteredQuestion(found[0], withheld)
     if found:
-        tell("not all of these runs are of one registered experiment: what follows answers no registered question")
+        tell(
+            "not all of these runs are of one registered experiment, so this comparison answers no registered question"
+        )
     else:
         _tell_registered_otherwise(index, {ref.name: ref.created for ref in chain(*selected.arms)}, tell)
     return RegisteredQuestion(None, withheld)

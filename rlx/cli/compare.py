@@ -63,10 +63,15 @@ def compare(
         raise UsageError("--md, --csv, --json and --plot - exclude each other", "name one of them")
     check_files(plot, html)
     metric, curves = split_metrics(metrics)
-    index = open_index()
-    with patience("reading the runs …"):
-        compared = compare_named(index, (control, *treatments), metric, seeds or (), narrate, systems)
-    _print(compared, as_markdown, as_csv, as_json)
+    index, remarks = open_index(), list[str]()
+    try:
+        with patience("reading the runs …"):
+            compared = compare_named(index, (control, *treatments), metric, seeds or (), remarks.append, systems)
+        _print(compared, as_markdown, as_csv, as_json)
+    finally:
+        # After the answer, but before what is wrong with it.
+        for remark in remarks:
+            narrate(remark)
     _draw(index, compared, plot, html, curves)
     raise reportable_exit(compared, allow_unverified)
 

@@ -50,7 +50,7 @@ def _row(validated: Validated, strict: bool) -> dict[str, Any]:
 
 
 def _print(row: dict[str, Any]) -> None:
-    from rlx.model import Finding, fix_text, message_text
+    from rlx.model import Finding, fix_line, message_text
 
     arms = "" if row["arms"] in ((), ("main",)) else f" (arms {', '.join(row['arms'])})"
     print_text(f"{row['path']}: {'valid' if row['valid'] else 'invalid'}{arms}")
@@ -61,4 +61,4 @@ def _print(row: dict[str, Any]) -> None:
         shown = Finding.recorded(**finding)
         print_text(f"  {shown.severity} {shown.id} {of_arm}{where}{message_text(shown)}")
         if shown.fix:
-            print_text(f"    fix: {fix_text(shown)}")
+            print_text(f"    {fix_line(shown)}")

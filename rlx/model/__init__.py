@@ -16,7 +16,7 @@ from rlx.model.expected_noise import (
     sigmas_by_step,
     stage_sigmas,
 )
-from rlx.model.finding import Finding, Severity, finding_text, fix_text, message_text
+from rlx.model.finding import Finding, Severity, finding_text, fix_line, fix_text, message_text
 from rlx.model.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import PLAN_SCHEMA_VERSION, START_VARIABLES, Cluster, LaunchPlan, PlannedFile
 from rlx.model.registration import RegisteredArm, Registration
@@ -72,6 +72,7 @@ __all__ = [
     "Site",
     "WeightExpectation",
     "finding_text",
+    "fix_line",
     "fix_text",
     "from_jsonable",
     "message_text",

@@ -58,7 +58,7 @@ class Finding:
 def finding_text(finding: Finding) -> str:
     """Return what a person reads of a finding: `error RLX010 recipe.yaml:12: …`, and its fix on a line of its own."""
     where = f" {finding.where}:" if finding.where else ""
-    fix = f"\n  fix: {fix_text(finding)}" if finding.fix else ""
+    fix = f"\n  {fix_line(finding)}" if finding.fix else ""
     return f"{finding.severity} {finding.id}{where} {message_text(finding)}{fix}"
 
 
@@ -72,6 +72,11 @@ def fix_text(finding: Finding) -> str:
     """Return the fix; for a reader of Chinese, after the fix of the table in Chinese. Empty where there is none."""
     chinese = _chinese(finding) if finding.fix else None
     return f"{chinese.fix}（{finding.fix}）" if chinese else finding.fix
+
+
+def fix_line(finding: Finding) -> str:
+    """Return the fix after a label in the same language: `fix: …`."""
+    return f"{'修复：' if _chinese(finding) else 'fix: '}{fix_text(finding)}"
 
 
 def _chinese(finding: Finding) -> FindingText | None:

@@ -16,7 +16,7 @@ import typer
 
 from rlx import __version__
 from rlx.cli.frame.commands import COMMANDS, expanded
-from rlx.cli.frame.help_text import WIDEST, Command, CommandGroup
+from rlx.cli.frame.help_text import NO_BREAK, WIDEST, Command, CommandGroup, misuse
 from rlx.cli.frame.output import be_quiet, print_json_error, wants_json
 from rlx.cli.frame.streams import end, is_full, laid_out, mute, not_written, write_anything
 from rlx.errors import ExitCode, RlxError
@@ -25,10 +25,14 @@ from rlx.secret_text import mask
 
 _MOST_BUGS = 1 << 20
 _VARIABLE = re.compile(r"^((?:--set=)?(?:arms\.[^=]*\.)?(?:env|proxies)\b[^=]*=).*", re.DOTALL)
-EXIT_CODES = (
-    "Exit codes: 0 ok · 1 error · 2 usage or invalid recipe · 3 bug in rlx · 4 host unreachable · 5 preflight failed · "
-    "10 run failed · 11 not finished · 12 no such run · 13 stopped · 14 not verified · 130 Ctrl-C · "
-    "141 output pipe closed"
+# A line of the help may break between two of them, not within one.
+EXIT_CODES = " · ".join(
+    each.replace(" ", NO_BREAK)
+    for each in (
+        *("0 ok", "1 error", "2 usage or invalid recipe", "3 bug in rlx", "4 host unreachable", "5 preflight failed"),
+        *("10 run failed", "11 not finished", "12 no such run", "13 stopped", "14 not verified"),
+        *("130 Ctrl-C", "141 output pipe closed"),
+    )
 )
 
 
@@ -47,7 +51,7 @@ def command_line(arguments: Sequence[str] = ()) -> typer.Typer:
         name="rlx",
         cls=CommandGroup,
         help="Launch RL experiments, and never show a number that the run's own evidence does not support.",
-        epilog=EXIT_CODES,
+        epilog=f"Exit codes: {EXIT_CODES}",
         no_args_is_help=True,
         # Plain help: drawing panels takes longer than the rest of `rlx --help`.
         rich_markup_mode=None,
@@ -137,10 +141,14 @@ def _typed(arguments: Sequence[str]) -> Sequence[str]:
 def _exit_code() -> int | str | None:
     try:
         words = sys.argv[1:]
-        typer.main.get_command(command_line(words))(args=expanded(words))
+        # Not standalone, it returns the code of a `typer.Exit`, and raises what it does not understand.
+        return typer.main.get_command(command_line(words))(args=expanded(words), standalone_mode=False) or ExitCode.OK
     except SystemExit as ending:
         # typer and rich exit with 1 when `rlx logs | head` closes the pipe, which is no error.
-        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else _ended(ending)
+        return ExitCode.OUTPUT_CLOSED if isinstance(ending.__context__, BrokenPipeError) else ending.code
+    except typer.Abort:
+        _complain("rlx: aborted")
+        return ExitCode.ERROR
     except RlxError as error:
         return _fail(error.message, error.hint, error.exit_code)
     except KeyboardInterrupt:
@@ -154,16 +162,15 @@ def _exit_code() -> int | str | None:
         mute()
         return ExitCode.ERROR
     except Exception as error:  # noqa: BLE001 - the one handler: a bug becomes a line and a file, not a traceback
-        return _report_bug(error)
-    return ExitCode.OK
+        return _refuse(error) if hasattr(error, "format_message") else _report_bug(error)
 
 
-def _ended(ending: SystemExit) -> int | str | None:
-    """Return the exit code; also print as JSON what Typer printed about a command line that it does not understand."""
-    worded = getattr(ending.__context__, "format_message", None)
-    if worded is not None and wants_json(sys.argv[1:]):
-        print_json_error(worded(), "rlx COMMAND --help", ExitCode.USAGE)
-    return ending.code
+def _refuse(error: Any) -> ExitCode:
+    """Report a command line that Typer does not understand; a group without a command shows its help."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error.format_message()}\n")
+        return ExitCode.USAGE
+    return _fail(*misuse(error), ExitCode.USAGE)
 
 
 def _fail(message: str, hint: str, code: ExitCode) -> ExitCode:

@@ -17,6 +17,8 @@ from rlx.cli.frame.streams import shows_colour
 
 WIDEST = 160
 """Longer lines of help are hard to read, however wide the terminal is."""
+NO_BREAK = "\u00a0"
+"""A space at which a line of help does not break; it is printed as an ordinary one."""
 
 _HEADING = re.compile(r"^(\S[^:\n]*):", re.MULTILINE)
 _TERM = re.compile(r"^  (\S+(?: \S+)*)(?=  |$)", re.MULTILINE)
@@ -27,7 +29,7 @@ class Help:
     """Mixin for classes of Typer that adds aliases, examples and colour to the help."""
 
     def get_help(self, ctx: Any) -> str:
-        text: str = super().get_help(ctx)  # type: ignore[misc]
+        text: str = super().get_help(ctx).replace(NO_BREAK, " ")  # type: ignore[misc]
         return _coloured(text) if shows_colour(sys.stdout) else text
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
@@ -80,6 +82,20 @@ class CommandGroup(Help, TyperGroup):
             if rows:
                 with formatter.section(title):
                     formatter.write_dl(rows)
+
+
+def misuse(error: Any) -> tuple[str, str]:
+    """Return what is wrong with a command line that Typer does not understand, and what to type."""
+    context = getattr(error, "ctx", None)
+    words = _words(context) if context else ""
+    command = f"rlx {words}".rstrip()
+    if context is None or words not in EXAMPLES:
+        return error.format_message(), f"{command} -h lists the commands"
+    if type(error).__name__ != "MissingParameter" or error.param.param_type_name != "argument":
+        return error.format_message(), f"{command} -h lists the options"
+    needed = [piece.strip("{}") for piece in context.command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+    missing = error.param.make_metavar(context).strip("{}").removesuffix("...")
+    return f"{missing} is missing: {' '.join([command, *needed])}", f"for example: {EXAMPLES[words][0]}"
 
 
 def _words(ctx: Any) -> str:

@@ -19,7 +19,7 @@ from rlx.compare.sentences import headline, registered_lines
 from rlx.compare.speed import blocks, speed_change
 from rlx.evidence.verdict import VerdictStatus, counted
 from rlx.markdown import prose
-from rlx.model import Finding, Severity, fix_text, message_text
+from rlx.model import Finding, Severity, fix_line, message_text
 from rlx.table import Cell, Table, marked, table_of_rows, to_csv, to_markdown
 from rlx.terminal_text import printable
 
@@ -174,7 +174,7 @@ def _finding_lines(findings: Sequence[Finding], said: str = "") -> Iterator[str]
         else:
             alone.add(finding.fix)
         if finding.fix:
-            yield f"    fix: {fix_text(finding)}"
+            yield f"    {fix_line(finding)}"
 
 
 def _difference(item: ConfigDifference) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LINE_CHARACTERS = 300
 _LAST_LINES = 8
+_CHINESE = {"means": "含义", "fix": "修复", "source": "来源"}
 # What is shown if no primary cause was found, with a remark.
 UNSURE = {"symptom": ": a symptom, its cause is not in the log", "warning": ": the likely cause"}
 
@@ -66,7 +67,8 @@ def parted_findings(diagnosed: Diagnosed) -> tuple[Sequence[Finding], Sequence[F
     said = [] if verdict is None else [verdict.findings[0]]
     others = [finding for finding in diagnosed.diagnosis.findings if finding not in said]
     lost = [finding for finding in others if finding.id == NOT_FINITE and finding.severity is Severity.ERROR]
-    first = [] if verdict is None else [replace(verdict.findings[0], message=verdict.sentence)]
+    # The id of the finding stands before the sentence already.
+    first = [replace(each, message=verdict.sentence.removesuffix(f" ({each.id})")) for each in said] if verdict else []
     return [*first, *lost], [finding for finding in others if finding not in lost]
 
 
@@ -86,6 +88,13 @@ def _in_language(hit: Hit) -> Hit:
     return replace(hit, name=chinese.title, meaning=chinese.reason, fix=chinese.fix)
 
 
+def _label(name: str, width: int = 0) -> str:
+    """Return what stands before a text of a finding, in the language of the text."""
+    if reader_language() is Language.ZH:
+        return f"{_CHINESE[name]}："
+    return f"{name:<{width}}" if width else f"{name}: "
+
+
 def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
     hit = _in_language(hit)
     times = f", {hit.times} times" if hit.times > 1 else ""
@@ -95,9 +104,9 @@ def _whole(hit: Hit, remark: str = "") -> Iterator[str]:
         yield f"    raised  {shortened(hit.exception, _LINE_CHARACTERS)}"
     if hit.at:
         yield f"    at      {hit.at}"
-    for label, text in (("means   ", hit.meaning), ("fix     ", hit.fix), ("source  ", hit.source)):
+    for name, text in (("means", hit.meaning), ("fix", hit.fix), ("source", hit.source)):
         if text:
-            yield f"    {label}{text}"
+            yield f"    {_label(name, 8)}{text}"
 
 
 def without_cause(diagnosed: Diagnosed) -> Iterator[str]:
@@ -146,7 +155,7 @@ def _section(title: str, hits: Sequence[Hit], *, whole: bool = False) -> Iterato
 def _finding(finding: Finding) -> Iterator[str]:
     yield f"  {finding.severity} {finding.id} {message_text(finding)}"
     if finding.fix:
-        yield f"    fix     {fix_text(finding)}"
+        yield f"    {_label('fix', 8)}{fix_text(finding)}"
 
 
 def as_answer(diagnosed: Diagnosed) -> Mapping[str, Any]:
@@ -211,7 +220,7 @@ def _items(diagnosed: Diagnosed) -> Iterator[str]:
 
 def _fix(finding: Finding) -> Iterator[str]:
     if finding.fix:
-        yield f"  - fix: {prose(fix_text(finding))}"
+        yield f"  - {_label('fix')}{prose(fix_text(finding))}"
 
 
 def _whole_item(hit: Hit, remark: str) -> Iterator[str]:
@@ -222,9 +231,9 @@ def _whole_item(hit: Hit, remark: str) -> Iterator[str]:
         yield f"  - raised: {_code(hit.exception)}"
     if hit.at:
         yield f"  - at: {_code(hit.at)}"
-    for label, text in (("means", hit.meaning), ("fix", hit.fix), ("source", hit.source)):
+    for name, text in (("means", hit.meaning), ("fix", hit.fix), ("source", hit.source)):
         if text:
-            yield f"  - {label}: {prose(text)}"
+            yield f"  - {_label(name)}{prose(text)}"
 
 
 def _others(title: str, hits: Sequence[Hit]) -> Iterator[str]:

@@ -111,31 +111,33 @@ def explain_ssh(host: str, destination: str, failure: ConnectionFailure) -> Host
 def _named(host: str, destination: str, failure: ConnectionFailure, wording: _SshMessage) -> HostError:
     hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
     line = next(line for line in failure.said.splitlines() if wording.says.search(line))
-    return wording.error(_text(host, wording.meaning, failure, line), hint)
+    # What was not reached has not had the command, which then says nothing about the failure.
+    sent = failure if wording.error is ConnectionLost else None
+    return wording.error(_text(host, wording.meaning, line, sent), hint)
 
 
 def _lost(host: str, failure: ConnectionFailure) -> HostError:
     hint = "check the network or VPN; the command had begun: `rlx status` shows what is there"
-    return ConnectionLost(_text(host, "the connection broke while the command ran", failure, ""), hint)
+    return ConnectionLost(_text(host, "the connection broke while the command ran", "", failure), hint)
 
 
 def _login_failed(host: str, destination: str, failure: ConnectionFailure) -> HostError:
     meaning = f"the login shell ended before the command began (exit {failure.code})"
-    return AccessDenied(_text(host, meaning, failure, failure.said), f"see what it says: {by_hand(destination)}")
+    return AccessDenied(_text(host, meaning, failure.said), f"see what it says: {by_hand(destination)}")
 
 
 def _unknown(host: str, destination: str, failure: ConnectionFailure) -> HostError:
     """ssh may also have failed after the command was sent, so it may have arrived."""
     meaning = "ssh failed" if failure.said else "the host stopped answering"
-    error = Unreachable(_text(host, meaning, failure, failure.said), f"see by hand: {by_hand(destination)}")
+    error = Unreachable(_text(host, meaning, failure.said, failure), f"see by hand: {by_hand(destination)}")
     error.arrived = True
     return error
 
 
-def _text(host: str, meaning: str, failure: ConnectionFailure, said: str) -> str:
-    """Add the first line of what was said."""
+def _text(host: str, meaning: str, said: str, sent: ConnectionFailure | None = None) -> str:
+    """Add the first line of what was said, and the command, if it may have been `sent`."""
     words = f" ({said.splitlines()[0].strip(' @')})" if said else ""
-    return f"{host}: {meaning}{words}; command: {shown(failure.cmd)}"
+    return f"{host}: {meaning}{words}{f'; command: {shown(sent.cmd)}' if sent else ''}"
 
 
 def by_hand(destination: str) -> str:
