@@ -23,6 +23,7 @@ _BETWEEN_CHINESE = re.compile(
     r"(?<=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef])\n *(?=[\u3000-\u303f\u4e00-\u9fff\uff00-\uffefA-Za-z*\[]|`(?!``))"
 )
 _CODE = re.compile(r"(^```.*?^```$|(?:^ {4}.*?$\n?)+)", re.MULTILINE | re.DOTALL)
+_ON_EACH_PAGE = ("tables.css", "tables.js")
 _NAMES = {"en": "English", "zh": "中文"}
 
 
@@ -50,6 +51,8 @@ def lay_out(language: str, folder: Path) -> None:
         (folder / f"{name}.md").write_text(page(name, language), encoding="utf-8")
     for files in ("pictures", "example-ab"):
         shutil.copytree(REPOSITORY / "docs" / files, folder / files)
+    for name in _ON_EACH_PAGE:
+        shutil.copyfile(REPOSITORY / "website" / name, folder / name)
 
 
 def joined(text: str) -> str:
@@ -112,6 +115,8 @@ def settings(language: str) -> str:
         'site_name = "rlx"',
         "use_directory_urls = false",
         f"nav = {_toml(nav)}",
+        f"extra_css = {_toml([_ON_EACH_PAGE[0]])}",
+        f"extra_javascript = {_toml([_ON_EACH_PAGE[1]])}",
         "[project.theme]",
         f'language = "{language}"',
         "font = false",

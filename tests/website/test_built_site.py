@@ -97,6 +97,24 @@ def test_it_fits_phone_and_desk_and_its_search_finds_in_both_languages(served: s
                 assert page in found(chromium, words)
 
 
+# By table: whether its rows are stacked, the second heading before a cell, and how many names are broken in two lines.
+TABLES = """[...document.querySelectorAll('.md-typeset table')].map(table => [
+  getComputedStyle(table.tHead).display === 'none',
+  getComputedStyle(table.querySelector('td + td'), '::before').content,
+  [...table.querySelectorAll('td:first-child code')].filter(code => code.getClientRects().length > 1).length])"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="takes chromium: make rig")
+def test_tables_are_stacked_on_a_phone_and_names_stay_whole(served: str) -> None:
+    with browser() as chromium:
+        for width in (375, 1280):
+            for name, heading in (("verdicts", "what"), ("recipes", "trains"), ("zh/verdicts", "是什么")):
+                chromium.visit(f"{served}/{name}.html", width)
+                tables = chromium.evaluate(TABLES)
+                assert {(stacked, broken) for stacked, _, broken in tables} == {(width == 375, 0)}
+                assert (f'"{heading}: "' in [before for _, before, _ in tables]) == (width == 375)
+
+
 def found(chromium: Browser, words: str) -> str:
     """The links that the search of the page shows for these words."""
     chromium.evaluate("document.querySelector('.md-search__button').click()")
