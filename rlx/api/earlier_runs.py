@@ -48,7 +48,7 @@ def _power(plan: LaunchPlan, asked: Registration) -> RecipePower:
     from rlx.api.power import Spread, computed_power, earlier_arms, items_power, of_one_metric, spread_of
     from rlx.api.runs import open_index, unheard
 
-    arms = of_one_metric(earlier_arms(open_index(), plan.recipe, unheard, asked, asks=False))
+    arms = of_one_metric(earlier_arms(open_index(), plan.recipe, unheard, asked, queries_hosts=False))
     question = _question(asked, _items(plan.recipe), arms)
     spread = spread_of(arms)
     if spread is None and question.items:

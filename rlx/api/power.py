@@ -130,24 +130,24 @@ def power(
     from rlx.backends.shared.registering import registration_of
 
     file = recipe_file(recipe, sets)
-    asked = registration_of(file.name, file.control, file.experiment)
-    design = _design(asked, test, margin, several)
+    registration = registration_of(file.name, file.control, file.experiment)
+    design = _design(registration, test, margin, several)
     _refuse(seeds, effect, spread)
-    arms = _earlier(file, asked, tell)
+    arms = _earlier(file, registration, tell)
     known = Spread(spread) if spread is not None else spread_of(arms)
-    found = computed_power(_question(file, design, _counts(asked, seeds), effect), known, arms)
-    if asked is None:
+    found = computed_power(_question(file, design, _counts(registration, seeds), effect), known, arms)
+    if registration is None:
         return found
-    return replace(found, registered_seeds=len(asked.seeds), departures=tuple(_departures(asked, design)))
+    return replace(found, registered_seeds=len(registration.seeds), departures=tuple(_departures(registration, design)))
 
 
-def _counts(asked: Registration | None, seeds: Sequence[int]) -> tuple[int, ...]:
+def _counts(registration: Registration | None, seeds: Sequence[int]) -> tuple[int, ...]:
     """Return the numbers of seeds an arm to compute: those that were named, else that of the experiment among some
     others.
     """
-    if seeds or asked is None:
+    if seeds or registration is None:
         return tuple(dict.fromkeys(seeds)) or SEEDS
-    return tuple(sorted({*SEEDS, len(asked.seeds)}))
+    return tuple(sorted({*SEEDS, len(registration.seeds)}))
 
 
 def _question(file: RecipeFile, design: Design, seeds: Sequence[int], effect: float | None) -> PowerQuestion:
@@ -156,64 +156,67 @@ def _question(file: RecipeFile, design: Design, seeds: Sequence[int], effect: fl
     return PowerQuestion(recipe.name, design, max(1, len(file.arms) - 1), tuple(seeds), items, effect)
 
 
-def computed_power(asked: PowerQuestion, spread: Spread | None, arms: Sequence[EarlierArm]) -> RecipePower:
+def computed_power(question: PowerQuestion, spread: Spread | None, arms: Sequence[EarlierArm]) -> RecipePower:
     """Compute it, with what the comparable earlier `arms` show of accuracy and time."""
     from rlx.compare.registered_design import runs_for
 
-    design, treatments = asked.design, asked.treatments
+    design, treatments = question.design, question.treatments
     # With a margin the question is whether nothing is lost: then 0 is the effect that is meant.
-    meant = 0.0 if asked.effect is None and design.margin is not None else asked.effect
+    meant = 0.0 if question.effect is None and design.margin is not None else question.effect
     needed = None if spread is None or meant is None else runs_for(design, meant, spread.sd, treatments)
     # Device hours of one run, by the newest arm that logged its step times.
     hours = next((arm.hours for arm in arms if arm.hours is not None), None)
     return RecipePower(
-        recipe=asked.recipe,
+        recipe=question.recipe,
         design=design,
         treatments=treatments,
         effect=meant,
         spread=spread,
-        seeds=_by_seeds(design, asked.seeds, meant, spread, treatments, hours) if spread else (),
+        seeds=_by_seeds(design, question.seeds, meant, spread, treatments, hours) if spread else (),
         seeds_needed=needed,
-        items=items_power(asked.items, arms) if asked.items else None,
+        items=items_power(question.items, arms) if question.items else None,
     )
 
 
-def _design(asked: Registration | None, test: str | None, margin: float | None, several: str | None) -> Design:
+def _design(registration: Registration | None, test: str | None, margin: float | None, several: str | None) -> Design:
     """Return the design that the options name, and for what they leave open the recipe's experiment."""
     from rlx.compare.registered_design import Claim, Design, MultiplicityCorrection
 
-    claim = _one_of(Claim, test or _claim_without_a_word(asked, margin), "--test")
+    claim = _one_of(Claim, test or _claim_without_a_word(registration, margin), "--test")
     correction = _one_of(
-        MultiplicityCorrection, several or (asked.several if asked else MultiplicityCorrection.DUNNETT), "--several"
+        MultiplicityCorrection,
+        several or (registration.several if registration else MultiplicityCorrection.DUNNETT),
+        "--several",
     )
     if claim is Claim.SUPERIORITY and margin is not None:
         raise UsageError("superiority has no margin", "--test non-inferiority or equivalence has one")
     if claim is not Claim.SUPERIORITY and margin is None:
-        margin = asked.margin if asked else None
+        margin = registration.margin if registration else None
     if claim is not Claim.SUPERIORITY and not (margin is not None and 0 < margin < float("inf")):
         raise UsageError(
             f"{claim} needs a margin in points, more than 0", "name the loss that would not matter: --margin 2"
         )
-    return Design(claim, margin, correction, blocked=asked is not None and asked.is_paired)
+    return Design(claim, margin, correction, blocked=registration is not None and registration.is_paired)
 
 
-def _claim_without_a_word(asked: Registration | None, margin: float | None) -> str:
+def _claim_without_a_word(registration: Registration | None, margin: float | None) -> str:
     """Return the claim of the experiment, if it can have the margin that an option names."""
     from rlx.compare.registered_design import Claim
 
-    if asked is not None and not (asked.margin is None and margin is not None):
-        return asked.test
+    if registration is not None and not (registration.margin is None and margin is not None):
+        return registration.test
     return Claim.SUPERIORITY if margin is None else Claim.NON_INFERIORITY
 
 
-def _departures(asked: Registration, design: Design) -> Iterator[str]:
+def _departures(registration: Registration, design: Design) -> Iterator[str]:
     """Say where the options ask about another design than the recipe's experiment."""
-    if design.claim.value != asked.test:
-        yield f"{design.claim.value}, which the recipe's experiment has as {asked.test}"
-    if design.margin is not None and asked.margin is not None and design.margin != asked.margin:
-        yield f"a margin of {design.margin:g}, which the recipe's experiment has as {asked.margin:g}"
-    if design.several.value != asked.several:
-        yield f"{design.several.value.capitalize()}, where the recipe's experiment has {asked.several.capitalize()}"
+    if design.claim.value != registration.test:
+        yield f"{design.claim.value}, which the recipe's experiment has as {registration.test}"
+    if design.margin is not None and registration.margin is not None and design.margin != registration.margin:
+        yield f"a margin of {design.margin:g}, which the recipe's experiment has as {registration.margin:g}"
+    if design.several.value != registration.several:
+        several, registered = design.several.value.capitalize(), registration.several.capitalize()
+        yield f"{several}, where the recipe's experiment has {registered}"
 
 
 def _one_of(names: type[Claim] | type[MultiplicityCorrection], word: str, option: str) -> Any:
@@ -237,12 +240,12 @@ def _refuse(seeds: Sequence[int], effect: float | None, spread: float | None) ->
         raise UsageError("--spread: a standard deviation in points, more than 0", "leave it out to use earlier runs")
 
 
-def _earlier(file: RecipeFile, asked: Registration | None, tell: Tell) -> tuple[EarlierArm, ...]:
+def _earlier(file: RecipeFile, registration: Registration | None, tell: Tell) -> tuple[EarlierArm, ...]:
     """Return the comparable arms with the experiment's metric, else with that of the newest."""
     from rlx.api.runs import open_index
 
     document = file.resolve(file.control or file.arms[0]).document
-    return of_one_metric(earlier_arms(open_index(), document, tell, asked))
+    return of_one_metric(earlier_arms(open_index(), document, tell, registration))
 
 
 def of_one_metric(found: Sequence[EarlierArm]) -> tuple[EarlierArm, ...]:
@@ -344,25 +347,30 @@ class EarlierArm:
 
 
 def earlier_arms(
-    index: Index, document: Mapping[str, Any], tell: Tell, asked: Registration | None = None, *, asks: bool = True
+    index: Index,
+    document: Mapping[str, Any],
+    tell: Tell,
+    registration: Registration | None = None,
+    *,
+    queries_hosts: bool = True,
 ) -> tuple[EarlierArm, ...]:
     """Return the arms in the index that are comparable to a recipe, the newest first; at most 12.
 
-    Runs that are no result do not count. The values are those that `asked` registers; without it those of the first
-    validation metric of each arm's logs, at the last step. Files that are on this machine decide which runs are
-    comparable; only hosts of those are asked, and none unless it `asks`: then what is not here does not count. What
-    cannot be read is reported and left out.
+    Runs that are no result do not count. The values are the registered ones; without a `registration` those of the
+    first validation metric of each arm's logs, at the last step. Files that are on this machine decide which runs are
+    comparable; only hosts of those are queried, and none without `queries_hosts`: then what is not here does not count.
+    What cannot be read is reported and left out.
     """
-    groups = _groups(index, index.runs() if asks else index.known_runs(), document)
-    return tuple(islice(_readable(index, groups, tell, asked, asks), _MOST_ARMS))
+    groups = _groups(index, index.runs() if queries_hosts else index.known_runs(), document)
+    return tuple(islice(_readable(index, groups, tell, registration, queries_hosts), _MOST_ARMS))
 
 
 def _readable(
-    index: Index, groups: Iterable[Sequence[RunRef]], tell: Tell, asked: Registration | None, asks: bool
+    index: Index, groups: Iterable[Sequence[RunRef]], tell: Tell, registration: Registration | None, queries_hosts: bool
 ) -> Iterator[EarlierArm]:
     for refs in groups:
         try:
-            arm = _arm(index, refs, asked, asks=asks)
+            arm = _arm(index, refs, registration, queries_hosts=queries_hosts)
         except RlxError as error:
             tell(f"left out: {error.message}")
         else:
@@ -430,17 +438,19 @@ def _compared(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**own, "eval": {key: value for key, value in (own["eval"] or {}).items() if key not in _FREE}}
 
 
-def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, asks: bool) -> EarlierArm | None:
+def _arm(
+    index: Index, refs: Sequence[RunRef], registration: Registration | None, *, queries_hosts: bool
+) -> EarlierArm | None:
     """Return the values of these runs; None where fewer than two are a finished result with such a value."""
     from rlx.compare.metric import choose_metric, is_share
     from rlx.runs.judging.judge_runs import judge_cached, judge_runs
 
-    judged = judge_runs(index, refs) if asks else judge_cached(index, refs)
+    judged = judge_runs(index, refs) if queries_hosts else judge_cached(index, refs)
     runs = [run for run in judged if run.state.is_terminal and run.verdict.is_result(ended=True)]
     if len(runs) < 2:
         return None
-    metric = asked.metric if asked else choose_metric(runs, None)
-    step, found = _registered_values(runs, asked) if asked else _last_values(runs, metric)
+    metric = registration.metric if registration else choose_metric(runs, None)
+    step, found = _registered_values(runs, registration) if registration else _last_values(runs, metric)
     if len(found) < 2:
         return None
     share = is_share(metric, [*found.values()])
@@ -448,11 +458,11 @@ def _arm(index: Index, refs: Sequence[RunRef], asked: Registration | None, *, as
     return EarlierArm(refs[0].name, refs[0].arm, tuple(found), metric, step, values, share, _device_hours(runs))
 
 
-def _registered_values(runs: Sequence[JudgedRun], asked: Registration) -> tuple[int, dict[str, float]]:
-    """Return the last step of the values that were asked for, and those by run, as far as runs have them."""
+def _registered_values(runs: Sequence[JudgedRun], registration: Registration) -> tuple[int, dict[str, float]]:
+    """Return the last step of the registered values, and those by run, as far as runs have them."""
     from rlx.compare import primary_values
 
-    values = primary_values(runs, asked)
+    values = primary_values(runs, registration)
     found = {run.run_id: each for run, each in zip(runs, values, strict=True) if each.value is not None}
     step = max((step for each in found.values() for step in each.steps), default=0)
     return step, {run_id: each.value for run_id, each in found.items() if each.value is not None}

@@ -255,7 +255,7 @@ class Comparison:
             for arm, contrast in zip(self.treatments, self.contrasts, strict=True)
         )
 
-    def difference_words(self) -> tuple[str, ...]:
+    def difference_qualifiers(self) -> tuple[str, ...]:
         """For each treatment the word that must be read before such a difference: its exclusion, else a run's word."""
         return tuple(
             exclusion or arm.word or self.control.word

@@ -36,8 +36,8 @@ def pair_findings(pair: Pair) -> tuple[Finding, ...]:
         one_run_twice,
         arms_do_not_differ,
         other_evaluation,
-        undeclared,
-        undeclared_settings,
+        possible_confounders,
+        confounding_settings,
         no_common_step,
         one_seed,
         unknown_evaluation,
@@ -107,7 +107,7 @@ def other_evaluation(pair: Pair) -> Iterator[Finding]:
         yield Finding("RLX902", Severity.ERROR, message, _FIXES.get(condition, _SAME_WAY))
 
 
-def undeclared_settings(pair: Pair) -> Iterator[Finding]:
+def confounding_settings(pair: Pair) -> Iterator[Finding]:
     """Object to a setting of the training that differs and that no arm declares: it may be the cause instead.
 
     If whole systems are compared, only count the differences: none is credited, none is an error.
@@ -115,7 +115,7 @@ def undeclared_settings(pair: Pair) -> Iterator[Finding]:
     if pair.measure.systems:
         words = f"whole systems are compared, {counted(len(pair.differences), 'difference')}: {named(pair.differences)}"
         yield Finding("RLX933", Severity.NOTE, words, "compare arms of one recipe to credit a setting")
-    elif found := _undeclared_settings(pair):
+    elif found := _confounders(pair):
         yield Finding(
             "RLX932",
             Severity.ERROR,
@@ -125,10 +125,10 @@ def undeclared_settings(pair: Pair) -> Iterator[Finding]:
         )
 
 
-def undeclared(pair: Pair) -> Iterator[Finding]:
+def possible_confounders(pair: Pair) -> Iterator[Finding]:
     """Warn of possible confounders, in the order of the differences: the most influential first."""
     told = {RECIPE, *(item.key for items in pair.broken.values() for item in items)}
-    told |= {item.key for item in _undeclared_settings(pair)}
+    told |= {item.key for item in _confounders(pair)}
     rest = [item for item in pair.differences if not item.declared and item.key not in told]
     if not rest or pair.measure.systems:
         return
@@ -218,7 +218,7 @@ def brief(value: Any, limit: int = 60) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _undeclared_settings(pair: Pair) -> list[ConfigDifference]:
+def _confounders(pair: Pair) -> list[ConfigDifference]:
     """Return the settings that differ undeclared and are not of the evaluation; none without recipes to declare them.
 
     Rules of earlier versions had a warning for them.

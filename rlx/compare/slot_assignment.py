@@ -77,11 +77,6 @@ class RunSlots:
     passed_over: tuple[PassedOver, ...]
 
     @property
-    def to_launch(self) -> tuple[RunSlot, ...]:
-        """The slots for which a run is to be launched."""
-        return tuple(slot for slot in self.slots if slot.next_seed is not None)
-
-    @property
     def standing(self) -> Mapping[tuple[int, str], EndedRun]:
         """The run of each slot that has one, by registered seed and arm."""
         return {(slot.seed, slot.arm): slot.run for slot in self.slots if slot.run is not None}

@@ -209,10 +209,6 @@ def entry_problem(frame: composite.ProbeAnswer | None) -> str | None:
     return last_line(frame.text) if frame.answered else "docker exec gave no answer in time"
 
 
-def has_errors(findings: Sequence[Finding]) -> bool:
-    return any(finding.severity is Severity.ERROR for finding in findings)
-
-
 def _questions(site: Site, wanted: HostRequirements) -> tuple[_Questions, _Questions]:
     """Return the questions for the host, and those for the place where the run would train."""
     if site.batch is not None and wanted.backend is None:

@@ -56,7 +56,7 @@ def values_table(comparison: Comparison, drawn: Picture) -> Table:
     rows.append(("peak (informational)", *peaks, *("" for _ in comparison.treatments)))
     names = (
         marked(f"{arm.label} − {comparison.control.label}", word)
-        for arm, word in zip(comparison.treatments, comparison.difference_words(), strict=True)
+        for arm, word in zip(comparison.treatments, comparison.difference_qualifiers(), strict=True)
     )
     unit_name = " in points" if comparison.is_share else ""
     intervals = ", with 95 % intervals" if drawn.intervals else ""

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlx.evidence.checks.gap_test import best_p, p_larger
+from rlx.evidence.checks.gap_test import p_larger
 
 SMALL = st.lists(st.sampled_from([0.0, 1.0, 1.5, 2.0, 3.0, 7.0]), min_size=1, max_size=5)
 
@@ -46,10 +46,10 @@ def test_the_values_of_scipy(sample: list[float], reference: list[float], p: flo
     assert p_larger(sample, reference) == pytest.approx(p)
 
 
-def test_the_best_p_is_one_assignment() -> None:
-    assert best_p(16, 4) == pytest.approx(1 / math.comb(20, 4))
-    assert best_p(3, 3) == pytest.approx(1 / 20)
-    assert best_p(0, 4) == best_p(4, 0) == 1.0
+def test_the_smallest_p_is_one_assignment() -> None:
+    assert p_larger(range(4, 20), range(4)) == pytest.approx(1 / math.comb(20, 4))
+    assert p_larger(range(3, 6), range(3)) == pytest.approx(1 / 20)
+    assert p_larger([], range(4)) == p_larger(range(4), []) == 1.0
 
 
 def test_the_approximation_is_on_the_safe_side_where_it_takes_over() -> None:

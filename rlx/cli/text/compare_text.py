@@ -216,7 +216,7 @@ def _exact_header(comparison: Comparison) -> list[str]:
 def _difference_titles(comparison: Comparison) -> list[str]:
     """Return `aqn - baseline (points)`, with the verdict of a difference whose cells are not marked with it."""
     unit = "points" if comparison.is_share else ""
-    words = zip(comparison.difference_words(), comparison.difference_exclusions(), strict=True)
+    words = zip(comparison.difference_qualifiers(), comparison.difference_exclusions(), strict=True)
     notes = [", ".join(filter(None, (unit, "" if exclusion else word))) for word, exclusion in words]
     return [marked(name, note) for name, note in zip(_difference_names(comparison), notes, strict=True)]
 
@@ -231,7 +231,7 @@ def _words(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield arm.label, arm.word
         if len(arm.runs) > 1:
             yield from ((run.label, run.word) for run in arm.runs)
-    yield from zip(_difference_names(comparison), comparison.difference_words(), strict=True)
+    yield from zip(_difference_names(comparison), comparison.difference_qualifiers(), strict=True)
 
 
 def _title(arm: ComparedArm, value: str) -> str:

@@ -340,11 +340,6 @@ def p_larger(sample: Sequence[float], reference: Sequence[float]) -> float:
     return _exact_p(doubled, len(sample))
 
 
-def best_p(sample_size: int, reference_size: int) -> float:
-    """Return the smallest p that samples of these sizes can reach: all values of one above all values of the other."""
-    return p_larger([1.0 + i for i in range(sample_size)], [-1.0 - i for i in range(reference_size)])
-
-
 def _doubled_ranks(values: Sequence[float]) -> list[int]:
     """Double the rank of each value, ties averaged, so that sums are whole numbers."""
     order = sorted(range(len(values)), key=values.__getitem__)

@@ -232,12 +232,12 @@ def verdict_of(
     if is_cacheable:
         expected = plan.has_recipe, plan.arm, with_settings_of(plan.recipe, plan.expectations)
         # The same run is judged as it is, with its configuration, and beside its control.
-        what = run_id, expected, evidence.settings, control is not None
-        beside = control and (control.evidence.digest, control.plan.expectations.correction)
-        added = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
+        key = run_id, expected, evidence.settings, control is not None
+        baseline = control and (control.evidence.digest, control.plan.expectations.correction)
+        not_in_digest = evidence.missing, evidence.conflicts, evidence.reconfigured, evidence.setting_mismatches
         setup = setup_digest, plan.treatment, plan.command, sorted(sent.items())
-        of = evidence.digest, beside, added, state, rules, setup, to_jsonable(waivers)
-        verdict = from_jsonable(Verdict, parsed.cached(what, of, lambda: to_jsonable(judged())))
+        inputs = evidence.digest, baseline, not_in_digest, state, rules, setup, to_jsonable(waivers)
+        verdict = from_jsonable(Verdict, parsed.cached(key, inputs, lambda: to_jsonable(judged())))
     else:
         verdict = judged()
     # What was waived before the launch qualifies the result, too.

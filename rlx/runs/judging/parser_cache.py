@@ -53,17 +53,17 @@ class ParsedFiles:
             aside.replace(self._folder / name)
             self._tidy_at_times(sum(map(len, parts)))
 
-    def cached(self, what: Any, of: Any, compute: Callable[[], Any]) -> Any:
+    def cached(self, key: Any, inputs: Any, compute: Callable[[], Any]) -> Any:
         """Return a cached JSON value, or what `compute` returns.
 
-        `what` identifies it, and has one value at a time; `of` is everything else that it depends on.
+        A `key` has one value at a time; `inputs` are everything else that the value depends on.
         """
-        name, of = _hashed(what)[:32], _hashed(of)
+        name, digest = _hashed(key)[:32], _hashed(inputs)
         kept = load_sections(self, name)
-        if kept is not None and kept.document.get("of") == of:
+        if kept is not None and kept.document.get("of") == digest:
             return kept.document["value"]
         value = compute()
-        SectionWriter().save(self, name, {"of": of, "value": value})
+        SectionWriter().save(self, name, {"of": digest, "value": value})
         return value
 
     def _tidy_at_times(self, more: int) -> None:
