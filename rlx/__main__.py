@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 
 def main() -> None:
     """Run the command line that the process was given, and end the process with its exit code."""
     try:
-        _main()
+        from rlx.cli.frame.streams import end, open_missing_streams
+
+        open_missing_streams()
+        if sys.argv[1:] == ["--version"]:
+            from rlx import __version__
+
+            _warn_of_other_owners()
+            end(0, f"rlx {__version__}\n")
+        # Collect garbage rarely, and not at the end: imports leave none, and it costs a tenth of a short command.
+        gc.set_threshold(50_000)
+        atexit.register(gc.freeze)
+        from rlx.cli.frame.app import run
+
+        run()
     except KeyboardInterrupt:
         # Ctrl-C while the modules are loaded; later ones are handled by `run`.
         sys.exit(130)
@@ -16,21 +31,6 @@ def main() -> None:
         if not (_warn_of_other_owners() or _tell_replaced_files()):
             raise
         sys.exit(1)
-
-
-def _main() -> None:
-    from rlx.cli.frame.streams import end, open_missing_streams
-
-    open_missing_streams()
-    if sys.argv[1:] == ["--version"]:
-        from rlx import __version__
-
-        _warn_of_other_owners()
-        end(0, f"rlx {__version__}\n")
-    _collect_less_garbage()
-    from rlx.cli.frame.app import run
-
-    run()
 
 
 def _warn_of_other_owners() -> bool:
@@ -52,15 +52,6 @@ def _tell_replaced_files() -> bool:
     words = f"files of rlx are gone, or not those that were installed: {', '.join(replaced[:5])}"
     sys.stderr.write(f"rlx: {words}\n  fix: install rlx again from its checkout or wheel (RLX413)\n")
     return True
-
-
-def _collect_less_garbage() -> None:
-    """Collect garbage rarely, and not at the end: imports leave none, and it costs a tenth of a short command."""
-    import atexit
-    import gc
-
-    gc.set_threshold(50_000)
-    atexit.register(gc.freeze)
 
 
 if __name__ == "__main__":

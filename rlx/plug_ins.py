@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -67,19 +68,11 @@ def _is_mentioned() -> bool:
     The files are read directly: importlib.metadata needs 40 ms for this, as much as all that `rlx status` does before
     it reads runs, and the files 3 ms.
     """
-    return any(_mentions(Path(folder)) for folder in sys.path)
-
-
-def _mentions(folder: Path) -> bool:
-    try:
-        names = [path for path in folder.iterdir() if path.suffix in (".dist-info", ".egg-info")]
-    except OSError:
-        return False
-    return any(b"[rlx." in _content(path / "entry_points.txt") for path in names)
-
-
-def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""
+    for folder in sys.path:
+        with suppress(OSError):
+            for distribution in Path(folder).iterdir():
+                if distribution.suffix in (".dist-info", ".egg-info"):
+                    with suppress(OSError):
+                        if b"[rlx." in (distribution / "entry_points.txt").read_bytes():
+                            return True
+    return False

@@ -117,13 +117,13 @@ def _other_items(pair: Pair, control: ItemScores, treatment: ItemScores) -> Iter
 
 def checked_against_outputs(arm: ComparedArm, items: Mapping[int, Items], data_sources: int) -> ComparedArm:
     """Return the arm with RLX713 in the verdict of each run whose kept outputs contradict a value of its log."""
-    return replace(arm, runs=tuple(_held(run, items, data_sources) for run in arm.runs))
-
-
-def _held(run: ComparedRun, items: Mapping[int, Items], data_sources: int) -> ComparedRun:
-    kept = (at_step[run.run_id] for at_step in items.values() if run.run_id in at_step)
-    odd = [_finding(scores, run) for scores in kept if belongs(scores, data_sources) and not _fits(scores, run)]
-    return replace(run, verdict=_contradicted(run.verdict, odd[0])) if odd else run
+    runs = list(arm.runs)
+    for place, run in enumerate(runs):
+        kept = (at_step[run.run_id] for at_step in items.values() if run.run_id in at_step)
+        odd = [scores for scores in kept if belongs(scores, data_sources) and not _fits(scores, run)]
+        if odd:
+            runs[place] = replace(run, verdict=_contradicted(run.verdict, _finding(odd[0], run)))
+    return replace(arm, runs=tuple(runs))
 
 
 def _fits(scores: ItemScores, run: ComparedRun) -> bool:
@@ -175,20 +175,14 @@ def copied_outputs(
     first: dict[str, tuple[str, str, int]] = {}
     found: dict[CopiedOutput, None] = {}
     for run, label in zip(runs, labels, strict=True):
-        for step, ids in _ids(run, items):
+        kept = [(step, outputs.ids) for step, outputs in sorted(run.evidence.outputs.items())]
+        fetched = [(step, at_step[run.run_id].ids) for step, at_step in sorted(items.items()) if run.run_id in at_step]
+        for step, ids in (*kept, *fetched):
             for each in ids:
                 run_id, other, at = first.setdefault(each, (run.run_id, label, step))
                 if run_id != run.run_id:
                     found[CopiedOutput(label, step, other, at)] = None
     return tuple(found)
-
-
-def _ids(run: JudgedRun, items: Mapping[int, Items]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    for step, kept in sorted(run.evidence.outputs.items()):
-        yield step, kept.ids
-    for step, fetched in sorted(items.items()):
-        if run.run_id in fetched:
-            yield step, fetched[run.run_id].ids
 
 
 def copy_findings(pair: Pair) -> Iterator[Finding]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from rlx.backends.registry import packages, parts
 from rlx.evidence.log_grammar import LogGrammar, Role
@@ -54,12 +52,11 @@ def rules() -> str:
 
 def sources() -> list[Path]:
     """List the files of the grammars: a checkout changes without a new version."""
-    return [path for _, module in parts("log") for path in _files(module)]
-
-
-def _files(module: ModuleType) -> Iterable[Path]:
-    own = Path(module.__file__ or "")
-    return sorted(own.parent.glob("*.py")) if own.name == "__init__.py" else (own,)
+    files: list[Path] = []
+    for _, module in parts("log"):
+        own = Path(module.__file__ or "")
+        files += sorted(own.parent.glob("*.py")) if own.name == "__init__.py" else [own]
+    return files
 
 
 def rows() -> Rows:

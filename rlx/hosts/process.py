@@ -149,7 +149,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.kill()
             process.wait()
     for pipe in (process.stdin, process.stdout):
-        _close_pipe(pipe)
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 def _transfer(
@@ -215,12 +217,6 @@ def _read_piece(pipe: IO[bytes], timeout_s: float | None) -> bytes | None:
         if not ready.select(timeout_s):
             return None
     return os.read(pipe.fileno(), _CHUNK_BYTES)
-
-
-def _close_pipe(pipe: IO[bytes] | None) -> None:
-    if pipe is not None:
-        with suppress(BrokenPipeError):
-            pipe.close()
 
 
 def _wait_s(until: float, out: bytearray, err: IO[bytes]) -> float:

@@ -105,20 +105,16 @@ def _read(hint: Any, data: Any, where: str, unread: list[str] | None) -> Any:
     if is_dataclass(hint):
         return _read_dataclass(hint, _expect(dict, data, where), where, unread)  # type: ignore[arg-type]
     if issubclass(hint, Enum):
-        return _read_enum(hint, data, where)
+        try:
+            return hint(data)
+        except ValueError:
+            raise UsageError(f"{where}: {data!r} is not one of {', '.join(str(e.value) for e in hint)}") from None
     return _expect(hint, data, where)
 
 
 def _arm(union: Any) -> Any:
     """Return the type of an optional value if it is there."""
     return next(arm for arm in get_args(union) if arm is not type(None))
-
-
-def _read_enum(hint: type[Enum], data: Any, where: str) -> Enum:
-    try:
-        return hint(data)
-    except ValueError:
-        raise UsageError(f"{where}: {data!r} is not one of {', '.join(str(e.value) for e in hint)}") from None
 
 
 def _read_dataclass(cls: type, data: dict[str, Any], where: str, unread: list[str] | None) -> Any:

@@ -173,7 +173,10 @@ def training_problems(job: TrainingSetup, batch: SampleCounts) -> Iterator[str]:
     """List the reasons why the training cannot be split like that; empty if it can."""
     split, shape = job.split, job.shape
     if job.is_megatron:
-        yield from _tensor_problems(shape, split.tp, "tp")
+        # Latent attention has no key-value heads to divide.
+        keys = {} if shape.latent else {"key-value heads": shape.kv_heads}
+        widths = {"columns of the MLP": shape.mlp_hidden} if shape.dense_layers else {}
+        yield from _needs("tp", split.tp, heads=shape.heads, **keys, **widths)
         yield from _needs("pp", split.pp, layers=shape.layers)
         if split.pp > 1 and job.whole_critic:
             yield f"pp {split.pp}: the critic reads a layer in the middle, and needs all of them on one stage"
@@ -207,13 +210,6 @@ def _key_problems(shape: Architecture, size: int, name: str) -> Iterator[str]:
     """Check key-value heads; too few are copied (vLLM; verl's Ulysses, models/transformers/monkey_patch.py)."""
     if shape.kv_heads % size and size % shape.kv_heads:
         yield f"{name} {size} neither divides {shape.kv_heads} key-value heads nor is a multiple of them"
-
-
-def _tensor_problems(shape: Architecture, tp: int, name: str) -> Iterator[str]:
-    # Latent attention has no key-value heads to divide.
-    keys = {} if shape.latent else {"key-value heads": shape.kv_heads}
-    widths = {"columns of the MLP": shape.mlp_hidden} if shape.dense_layers else {}
-    yield from _needs(name, tp, heads=shape.heads, **keys, **widths)
 
 
 def _expert_problems(shape: Architecture, split: Split) -> Iterator[str]:

@@ -68,7 +68,9 @@ def _flow(value: Any) -> str:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, float):
-        return _number(value)
+        # 5e-07 is text for YAML 1.1 tools, which require the point.
+        mantissa, e, exponent = repr(value).partition("e")
+        return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_text(key)}: {_flow(child)}" for key, child in value.items()) + "}"
     if isinstance(value, list | tuple):
@@ -89,9 +91,3 @@ def _escaped(text: str) -> str:
         json.dumps(character)[1:-1] if ord(character) <= 0xFFFF else f"\\U{ord(character):08X}" for character in text
     )
     return '"' + "".join(parts) + '"'
-
-
-def _number(value: float) -> str:
-    # 5e-07 is text for YAML 1.1 tools, which require the point.
-    mantissa, e, exponent = repr(value).partition("e")
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}{e}{exponent}"

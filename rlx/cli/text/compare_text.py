@@ -106,7 +106,12 @@ def _answers_itself(comparison: Comparison) -> bool:
 def lines(comparison: Comparison) -> Iterator[str]:
     """Yield what supports the answer."""
     for arm in comparison.arms:
-        yield from _seed_lines(arm) if len(arm.runs) > 1 else _run_lines(arm.runs[0])
+        if len(arm.runs) > 1:
+            yield from _seed_lines(arm)
+            continue
+        (run,) = arm.runs
+        yield f"{run.label}: {run.verdict.word} · {run.state.value} · seed {run.seed} · {run.run_id}"
+        yield from _verdict_lines(run.verdict)
     for contrast in comparison.contrasts:
         apart = "exploratory: " if comparison.registered else ""
         yield f"{apart}{contrast.treatment} against {comparison.control.label}"
@@ -138,11 +143,6 @@ def left_out_lines(comparison: Comparison) -> Iterator[str]:
         yield excluded_sentence(comparison.left_out)
         yield from (f"  {line}" for line in excluded_groups(comparison.left_out))
     yield from related_experiments_lines(comparison.treatment_kind, comparison.others)
-
-
-def _run_lines(run: ComparedRun) -> Iterator[str]:
-    yield f"{run.label}: {run.verdict.word} · {run.state.value} · seed {run.seed} · {run.run_id}"
-    yield from _verdict_lines(run.verdict)
 
 
 def _seed_lines(arm: ComparedArm) -> Iterator[str]:

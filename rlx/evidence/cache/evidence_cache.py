@@ -52,21 +52,19 @@ def kept(name: str, digest: str, store: Store, again: Again) -> Evidence | None:
     """Return what was kept of exactly these files, if it is undamaged. `again` is called where a part is damaged."""
     found = load_sections(store, name)
     try:
-        return _unpacked(found, again) if found and found.document["of"] == digest else None
+        if found is None or found.document["of"] != digest:
+            return None
+        document, hints = found.document, _hints(Evidence)
+        steps, (noise, count) = found.section(document["steps"]).cast("q"), document["noise"]
+        small = {field: _typed(hints[field], document["evidence"][field]) for field in _SMALL}
+        return Evidence(
+            metrics=MetricTable(steps, Columns(document["columns"], steps[-1] if steps else 0, found, again)),
+            noise=Events(noise, count, found, again),
+            digest=digest,
+            **small,
+        )
     except (ValueError, KeyError, TypeError, IndexError):
         return None  # of another form, or damaged
-
-
-def _unpacked(found: Sections, again: Again) -> Evidence:
-    document, hints = found.document, _hints(Evidence)
-    steps, (noise, count) = found.section(document["steps"]).cast("q"), document["noise"]
-    small = {field: _typed(hints[field], document["evidence"][field]) for field in _SMALL}
-    return Evidence(
-        metrics=MetricTable(steps, Columns(document["columns"], steps[-1] if steps else 0, found, again)),
-        noise=Events(noise, count, found, again),
-        digest=document["of"],
-        **small,
-    )
 
 
 @cache
@@ -110,17 +108,15 @@ class Columns(Mapping[str, MetricColumn]):
 
     def __getitem__(self, key: str) -> MetricColumn:
         if key not in self._known:
-            self._known[key] = self._read(key)
+            steps, values = self._places[key]
+            try:
+                found = MetricColumn(self._kept.section(steps).cast("q"), self._kept.section(values).cast("d"))
+            except ValueError:
+                fresh = self._again().metrics
+                columns = fresh.columns if isinstance(fresh, MetricTable) else {}
+                found = columns.get(key, NO_COLUMN).until(self._last)
+            self._known[key] = found
         return self._known[key]
-
-    def _read(self, key: str) -> MetricColumn:
-        steps, values = self._places[key]
-        try:
-            return MetricColumn(self._kept.section(steps).cast("q"), self._kept.section(values).cast("d"))
-        except ValueError:
-            fresh = self._again().metrics
-            found = fresh.columns.get(key, NO_COLUMN) if isinstance(fresh, MetricTable) else NO_COLUMN
-            return found.until(self._last)
 
     def step_lists(self, keys: Iterable[str]) -> list[Steps]:
         """Return the steps of these metrics, equal ones once, without reading their values."""

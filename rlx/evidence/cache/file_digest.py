@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -37,16 +38,13 @@ _FOLDERS = (EVENTS_DIR, VALIDATION_DIR)
 
 def digest_of(attempt_dirs: Sequence[Path]) -> str:
     """Return `digest_of_files` for all evidence in these attempts."""
-    return digest_of_files([path for folder in attempt_dirs for path in _evidence(folder)])
-
-
-def _evidence(folder: Path) -> Iterator[str]:
-    yield from (f"{folder}/{name}" for name in _FILES)
-    for name in _FOLDERS:
-        try:
-            yield from sorted(map(str, (folder / name).iterdir()))
-        except OSError:
-            continue
+    paths: list[str] = []
+    for attempt in attempt_dirs:
+        paths += [f"{attempt}/{name}" for name in _FILES]
+        for name in _FOLDERS:
+            with suppress(OSError):
+                paths += sorted(map(str, (attempt / name).iterdir()))
+    return digest_of_files(paths)
 
 
 def digest_of_files(paths: Iterable[str | Path]) -> str:
@@ -73,7 +71,15 @@ def digest_of_files(paths: Iterable[str | Path]) -> str:
 @cache
 def _digest_of_rules(rows: grammars.Rows, *rules: str) -> str:
     """Digest the rules and the program's own files: a checkout changes without a new version."""
-    return hashlib.sha256(repr((_FORMAT, sys.byteorder, rules, _sources(rows))).encode()).hexdigest()
+    folder = Path(rlx.__file__).parent
+    files = (
+        *folder.glob("evidence/**/*.py"),
+        *folder.glob("model/*.py"),
+        *Path(answer_summary.__file__).parent.glob("*.py"),
+        *grammars.sources(),
+    )
+    sources = [_stat(path) for path in sorted(files)]
+    return hashlib.sha256(repr((_FORMAT, sys.byteorder, rules, sources)).encode()).hexdigest()
 
 
 def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
@@ -83,14 +89,3 @@ def _stat(path: str | Path) -> tuple[str | int, int, int, int, int, int]:
     except OSError:
         return str(path), 0, 0, 0, 0, 0
     return str(path), seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
-
-
-def _sources(rows: grammars.Rows) -> list[tuple[str | int, ...]]:
-    folder = Path(rlx.__file__).parent
-    files = (
-        *folder.glob("evidence/**/*.py"),
-        *folder.glob("model/*.py"),
-        *Path(answer_summary.__file__).parent.glob("*.py"),
-        *grammars.sources(),
-    )
-    return [_stat(path) for path in sorted(files)]

@@ -69,8 +69,16 @@ class Sections:
 
     def __init__(self, view: memoryview) -> None:
         """Raise ValueError for any other format, and where the document is damaged."""
-        self._view = view
-        self.document, self._start = _document(view)
+        if len(view) < _HEAD.size:
+            raise ValueError("too short")
+        mark, checksum, length = _HEAD.unpack(view[: _HEAD.size])
+        end = _HEAD.size + length
+        text = bytes(view[_HEAD.size : end])
+        if mark != _MARK or len(text) != length or zlib.crc32(text) != checksum:
+            raise ValueError("of another version, or damaged")
+        self.document: dict[str, Any] = json.loads(text)
+        # The sections follow the document.
+        self._view, self._start = view, end
         self._checked: dict[int, memoryview] = {}
 
     def section(self, number: int) -> memoryview:
@@ -90,18 +98,6 @@ class Sections:
         if isinstance(self._view.obj, mmap.mmap):
             # What was only checked shall not count as this process's memory.
             self._view.obj.madvise(mmap.MADV_DONTNEED)
-
-
-def _document(view: memoryview) -> tuple[dict[str, Any], int]:
-    """Return the document, and the offset of the sections."""
-    if len(view) < _HEAD.size:
-        raise ValueError("too short")
-    mark, checksum, length = _HEAD.unpack(view[: _HEAD.size])
-    end = _HEAD.size + length
-    text = bytes(view[_HEAD.size : end])
-    if mark != _MARK or len(text) != length or zlib.crc32(text) != checksum:
-        raise ValueError("of another version, or damaged")
-    return json.loads(text), end
 
 
 def load_sections(store: Store, name: str) -> Sections | None:

@@ -46,7 +46,9 @@ def check_applied(given: CheckInput) -> Iterator[CheckFinding]:
         yield from _taken_off(found)
     yield from _wrong_sigma(found)
     yield from _unknown_sigma(found)
-    yield from _where_none_may_be(found)
+    noisy = [step for step, event in found.all_events() if event.is_noisy and sigma_at(found.sigmas, step) == 0]
+    if noisy:
+        yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage without noise", _CHECK_SCHEDULE, noisy[0])
     yield from _other_layers(found)
 
 
@@ -173,12 +175,6 @@ def _other_layers(found: Application) -> Iterator[CheckFinding]:
             _CHECK_TARGETS,
             step,
         )
-
-
-def _where_none_may_be(found: Application) -> Iterator[CheckFinding]:
-    noisy = [step for step, event in found.all_events() if event.is_noisy and sigma_at(found.sigmas, step) == 0]
-    if noisy:
-        yield invalid("RLX605", f"noise at {at_steps(noisy)}, in the stage without noise", _CHECK_SCHEDULE, noisy[0])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ skipped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +88,10 @@ class Usage:
 
 def read_usage(attempt_dir: Path, attempt: int = 1) -> Usage:
     """Read the samples of an attempt; empty where it has no readable file."""
-    return _usage(_lines(attempt_dir, MOST_BYTES), attempt)
+    spoken = [words for words in map(_words, _lines(attempt_dir, MOST_BYTES)) if words]
+    kind = next((words["kind"] for words in spoken if words[""] == "start" and "kind" in words), "")
+    samples = sorted((sample for words in spoken if (sample := _sample(words))), key=lambda sample: sample.at)
+    return Usage(kind if kind.isalpha() else "", tuple(samples), _kills(spoken, attempt))
 
 
 def read_kills(attempt_dir: Path, attempt: int) -> MemoryKills | None:
@@ -117,13 +120,6 @@ def _lines(attempt_dir: Path, most: int) -> list[str]:
     except OSError:
         return []
     return text.split("\n")[:-1]
-
-
-def _usage(lines: Sequence[str], attempt: int) -> Usage:
-    spoken = [words for words in map(_words, lines) if words]
-    kind = next((words["kind"] for words in spoken if words[""] == "start" and "kind" in words), "")
-    samples = sorted((sample for words in spoken if (sample := _sample(words))), key=lambda sample: sample.at)
-    return Usage(kind if kind.isalpha() else "", tuple(samples), _kills(spoken, attempt))
 
 
 def _words(line: str) -> dict[str, str]:

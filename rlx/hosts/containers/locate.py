@@ -193,7 +193,11 @@ def _words(site: Site, kind: str, text: str) -> tuple[str, str]:
         case "missing":
             return f"there is no container {name!r}", _did_you_mean(name, text.split())
         case "state":
-            return _not_running(name, text)
+            fix = {
+                "paused": f"docker unpause {name}",
+                "restarting": f"docker logs {name} shows why it does not stay up",
+            }
+            return f"the container {name!r} is {text}, not running", fix.get(text, f"docker start {name}")
         case _:
             return _unfit(name, kind, text)
 
@@ -203,11 +207,6 @@ def _did_you_mean(name: str, running: list[str]) -> str:
         return "no container runs there; rlx starts none that it did not create"
     near = difflib.get_close_matches(name, running, n=1)
     return f"did you mean {near[0]}?" if near else f"running are: {', '.join(running)}"
-
-
-def _not_running(name: str, state: str) -> tuple[str, str]:
-    fix = {"paused": f"docker unpause {name}", "restarting": f"docker logs {name} shows why it does not stay up"}
-    return f"the container {name!r} is {state}, not running", fix.get(state, f"docker start {name}")
 
 
 def _unfit(name: str, kind: str, text: str) -> tuple[str, str]:

@@ -26,63 +26,59 @@ _TURNED_AWAY = re.compile(r"(kex|ssh)_exchange_identification", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class _SshMessage:
-    says: re.Pattern[str]
+    says: str
     error: type[HostError]
     meaning: str
     hint: str
 
 
-def _wording(says: str, error: type[HostError], meaning: str, hint: str) -> _SshMessage:
-    return _SshMessage(re.compile(says, re.IGNORECASE), error, meaning, hint)
-
-
 # The first that matches counts: a failed jump host ends with the words of the connection through it.
 _WORDINGS = (
-    _wording(
+    _SshMessage(
         r"host identification has changed|has changed and you have requested strict|revoked",
         HostKeyChanged,
         "the host shows another key than the known one, or a revoked one",
         "if the machine was set up anew, ask its administrator for the new fingerprint, then forget the old key:"
         " {forget}; otherwise the connection may be intercepted: do not connect",
     ),
-    _wording(
+    _SshMessage(
         r"host key is known|host key verification failed",
         HostKeyUnknown,
         "this host's key is not confirmed yet",
         "connect once by hand and compare the fingerprint: {by_hand}",
     ),
-    _wording(
+    _SshMessage(
         r"permission denied|too many authentication failures|no more authentication methods",
         AccessDenied,
         "the host does not let this user in",
         "check the user, and that the key is loaded (ssh-add -l) or named by IdentityFile in the ssh config;"
         " rlx never asks for a password; see by hand: {by_hand}",
     ),
-    _wording(
+    _SshMessage(
         r"could not resolve|name or service not known|temporary failure in name|no address associated",
         Unreachable,
         "no such host name",
         "check the spelling, whether the ssh config lacks an alias, and the network or VPN",
     ),
-    _wording(
+    _SshMessage(
         r"connection refused|open failed: connect failed",
         Unreachable,
         "nothing answers there",
         "check the port, and that sshd is running; by hand: {by_hand}",
     ),
-    _wording(
+    _SshMessage(
         r"timeout, server|client_loop|broken pipe|shared connection broke off|connection to \S+ closed by remote",
         ConnectionLost,
         "the connection broke",
         "check the network or VPN; the command may have arrived: `rlx status` shows what is there",
     ),
-    _wording(
+    _SshMessage(
         r"timed out|no route to host|network is unreachable|host is down",
         Unreachable,
         "no way to the host",
         "check the network or VPN, and that the machine is on; by hand: {by_hand}",
     ),
-    _wording(
+    _SshMessage(
         r"kex_exchange|ssh_exchange|banner exchange|unable to negotiate",
         Unreachable,
         "no ssh connection came about",
@@ -95,13 +91,15 @@ _WORDINGS = (
 def explain_ssh(host: str, destination: str, failure: ConnectionFailure) -> HostError | None:
     """Explain it; None if only the shared connection was gone, so that a new one is worth a try."""
     if failure.began:
-        return _lost(host, failure)
+        hint = "check the network or VPN; the command had begun: `rlx status` shows what is there"
+        return ConnectionLost(_text(host, "the connection broke while the command ran", "", failure), hint)
     if failure.code != _SSH_FAILED:
-        return _login_failed(host, destination, failure)
+        meaning = f"the login shell ended before the command began (exit {failure.code})"
+        return AccessDenied(_text(host, meaning, failure.said), f"see what it says: {by_hand(destination)}")
     if _SHARED_CONNECTION_GONE.search(failure.said):
         return None
     for wording in _WORDINGS:
-        if wording.says.search(failure.said):
+        if re.search(wording.says, failure.said, re.IGNORECASE):
             error = _named(host, destination, failure, wording)
             error.was_turned_away = bool(_TURNED_AWAY.search(failure.said))
             return error
@@ -110,20 +108,10 @@ def explain_ssh(host: str, destination: str, failure: ConnectionFailure) -> Host
 
 def _named(host: str, destination: str, failure: ConnectionFailure, wording: _SshMessage) -> HostError:
     hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
-    line = next(line for line in failure.said.splitlines() if wording.says.search(line))
+    line = next(line for line in failure.said.splitlines() if re.search(wording.says, line, re.IGNORECASE))
     # What was not reached has not had the command, which then says nothing about the failure.
     sent = failure if wording.error is ConnectionLost else None
     return wording.error(_text(host, wording.meaning, line, sent), hint)
-
-
-def _lost(host: str, failure: ConnectionFailure) -> HostError:
-    hint = "check the network or VPN; the command had begun: `rlx status` shows what is there"
-    return ConnectionLost(_text(host, "the connection broke while the command ran", "", failure), hint)
-
-
-def _login_failed(host: str, destination: str, failure: ConnectionFailure) -> HostError:
-    meaning = f"the login shell ended before the command began (exit {failure.code})"
-    return AccessDenied(_text(host, meaning, failure.said), f"see what it says: {by_hand(destination)}")
 
 
 def _unknown(host: str, destination: str, failure: ConnectionFailure) -> HostError:
