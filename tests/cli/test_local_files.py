@@ -197,7 +197,7 @@ def test_a_private_file_does_not_travel_because_a_recipe_names_it(clone: Path, p
     assert Path(path).name in message
     launched = rlx("launch", clone / "recipe.yaml", "--arm", "baseline", "--dry-run", home=clone.parent.parent)
     assert launched.returncode in (2, 5)
-    assert "RLX026" in launched.stderr
+    assert "RLX026" in launched.stdout
 
 
 @pytest.mark.parametrize("path", ["../../.aws/credentials.py", "link.py", "../private.py"])

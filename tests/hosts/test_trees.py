@@ -30,7 +30,7 @@ PLAIN = {"backend": {"version": INSTALLED}}
 
 
 def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[str, dict[str, str]], str]:
-    """The findings of `rlx launch --dry-run` about the recipe and its back-end, by id, and what it said on stderr.
+    """The findings of `rlx launch --dry-run` about the recipe and its back-end, by id, and errors and warnings in words.
 
     This machine has neither NPUs nor the model, so there are errors of the host, too. That nobody knows the model of
     these recipes (RLX238) is left out.
@@ -42,9 +42,11 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     document = {"env": {"VLLM_ASCEND_ENABLE_NZ": "0"}, **document}
     recipe.write_text(yaml.safe_dump(document), encoding="utf-8")
     done = rlx("launch", str(recipe), "--dry-run", "--trust", "--json", code=code)
-    plans = json.loads(done.stdout).get("plans", [{"findings": []}])
+    answer = json.loads(done.stdout)
+    plans = answer.get("plans", [{"findings": []}])
     found = {finding["id"]: finding for finding in plans[0]["findings"]}
-    return {id: finding for id, finding in found.items() if id != "RLX238"}, done.stderr
+    told = [f"{one['id']} {one['message']}" for one in answer.get("findings", ()) if one["severity"] != "note"]
+    return {id: finding for id, finding in found.items() if id != "RLX238"}, "\n".join([*told, done.stderr])
 
 
 @pytest.fixture

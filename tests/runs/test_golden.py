@@ -101,7 +101,7 @@ def test_plans_are_read_and_held_against_the_host_of_now(plan: Path, account: Pa
         assert (read.arm, read.expectations.total_steps) == (one["arm"], one["expectations"]["total_steps"])
     said = rlx("launch", "--plan", str(file), "--dry-run", code=0 if has_what_it_asks else 2)
     assert all(one["arm"] in said.stdout for one in document["plans"])
-    assert has_what_it_asks or "RLX403" in said.stderr
+    assert has_what_it_asks or "RLX403" in said.stdout
 
 
 @pytest.fixture

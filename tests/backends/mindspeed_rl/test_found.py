@@ -43,7 +43,7 @@ def findings(folder: Path, checkout: Path, change: dict[str, Any]) -> tuple[int,
     (folder / "recipe.yaml").write_text(yaml.safe_dump(document), encoding="utf-8")
     done = run_rlx(["launch", str(folder / "recipe.yaml"), "--dry-run"])
     assert b"Traceback" not in done.stderr and b"imported" not in done.stderr
-    return done.returncode, done.stderr.decode()
+    return done.returncode, done.stdout.decode()
 
 
 def test_a_key_of_the_fork_is_known_there_and_one_that_it_lacks_is_not(tmp_path: Path, checkout: Path) -> None:
