@@ -72,6 +72,12 @@ def test_a_comparison_says_first_what_may_be_quoted() -> None:
         assert not any("at step 20: +4.0 points" in line for line in others)
 
 
+def test_remarks_about_a_comparison_follow_its_answer() -> None:
+    place_runs(CASES / "six-runs")
+    text = on_terminal("compare", "aqn", "baseline", columns=200).text
+    assert 0 < text.index("baseline against aqn: at step 20") < text.index("aqn is the control here")
+
+
 def test_status_has_ages_and_no_noise_where_there_is_none() -> None:
     (ref,) = start(toy_plan("echo 1", arm="main"))
     ended(ref)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import Any, get_type_hints
@@ -160,6 +161,29 @@ def test_what_is_suggested_for_a_mistyped_command(typed: str) -> None:
     assert tuple(suggested[: len(SUGGESTED[typed])]) == SUGGESTED[typed]
     assert bool(suggested) == bool(SUGGESTED[typed])
     assert not {*suggested} & {"stop", "rm", "prune", "remove", "retry", "waive", "trust", "kill", "cancel"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "wrong", "fix"),
+    [
+        ("lanch", "No such command 'lanch'.", "rlx -h lists the commands"),
+        ("hosts lst", "No such command 'lst'.", "rlx hosts -h lists the commands"),
+        ("compare nope", "TREATMENT is missing: rlx compare CONTROL TREATMENT...", "rlx compare baseline aqn"),
+        ("status --nope", "No such option: --nope", "rlx status -h lists the options"),
+    ],
+)
+def test_an_error_about_the_command_line_is_two_lines_as_any_other(typed: str, wrong: str, fix: str) -> None:
+    error, hint = rlx(*typed.split(), code=2).stderr.splitlines()
+    assert error.startswith(f"rlx: {wrong}") and hint.startswith("  fix: ") and fix in hint
+    answer = json.loads(rlx(*typed.split(), "--json", code=2).stdout)
+    assert answer["error"].startswith(wrong) and fix in answer["hint"] and answer["exit"] == 2
+
+
+def test_an_exit_code_stands_on_one_line_with_its_meaning() -> None:
+    codes = rlx("--help").stdout.partition("Exit codes: ")[2]
+    assert "\u00a0" not in codes
+    for line in codes.strip().splitlines():
+        assert all(re.match(r"\d+ \w", each.strip()) for each in line.strip().removesuffix("·").split("·"))
 
 
 def test_a_shell_shows_the_sentence_of_the_help() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -69,8 +70,10 @@ def test_a_refusal_and_the_cause_of_a_failure_are_in_chinese(monkeypatch: pytest
     for form in ((), ("--md",)):
         shown = run_rlx(["diagnose", str(log), *form]).stdout.decode()
         assert finding_row(found["id"]).zh.title in shown.replace("\\", "")
+        assert "修复：" in shown and "含义：" in shown and "fix" not in re.findall(r"^ +(?:- )?(\w+)", shown, re.M)
     refused = rlx("launch", str(REPOSITORY / "recipes/tiny-cpu.yaml"), "--set", "train.micro_batch_size=7", code=None)
     assert refused.returncode != 0 and finding_row("RLX104").zh.title in refused.stderr
+    assert "\n  修复：" in refused.stderr
 
 
 def test_json_is_the_same_in_every_language(recipe: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ PLAIN = {"backend": {"version": INSTALLED}}
 
 
 def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[str, dict[str, str]], str]:
-    """The findings of `rlx launch --dry-run` about the recipe and its back-end, by id, and errors and warnings in words.
+    """The findings of `rlx launch --dry-run` about recipe and back-end, by id; its errors and warnings in words.
 
     This machine has neither NPUs nor the model, so there are errors of the host, too. That nobody knows the model of
     these recipes (RLX238) is left out.
