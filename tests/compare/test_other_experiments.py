@@ -1,4 +1,4 @@
-"""Experiments of the like stand beside every comparison: who tries several finds something in one of them."""
+"""Experiments of the like stand beside every comparison: with more of them, chance shows a difference in one."""
 
 from __future__ import annotations
 

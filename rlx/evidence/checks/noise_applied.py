@@ -81,7 +81,7 @@ def _nothing_applied(found: Application) -> Iterator[CheckFinding]:
     yield invalid(
         "RLX601",
         f"no noise was applied in any of the {counted(len(found.due), 'step')} that should have it",
-        "log lines that say only `enabled` or `applying` show no noise; " + _CHECK_TARGETS,
+        "log lines with enabled or applying are no proof; " + _CHECK_TARGETS,
         found.due[0],
     )
 
