@@ -45,7 +45,9 @@ def launch(folder: Path, *changes: dict[str, Any], code: int = 5) -> tuple[dict[
     answer = json.loads(done.stdout)
     plans = answer.get("plans", [{"findings": []}])
     found = {finding["id"]: finding for finding in plans[0]["findings"]}
-    told = [f"{one['id']} {one['message']}" for one in answer.get("findings", ()) if one["severity"] != "note"]
+    told = [
+        f"{one['id']} {one['message']} {one['fix']}" for one in answer.get("findings", ()) if one["severity"] != "note"
+    ]
     return {id: finding for id, finding in found.items() if id != "RLX238"}, "\n".join([*told, done.stderr])
 
 

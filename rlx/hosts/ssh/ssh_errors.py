@@ -110,7 +110,7 @@ def _named(host: str, destination: str, failure: ConnectionFailure, wording: _Ss
     hint = wording.hint.format(by_hand=by_hand(destination), forget=_forget(failure.said, destination))
     line = next(line for line in failure.said.splitlines() if re.search(wording.says, line, re.IGNORECASE))
     # What was not reached has not had the command, which then says nothing about the failure.
-    sent = failure if wording.error is ConnectionLost else None
+    sent = failure if wording.error.arrived else None
     return wording.error(_text(host, wording.meaning, line, sent), hint)
 
 
