@@ -244,12 +244,12 @@ def stop(runs: Runs, *, grace_s: float = 10.0) -> StoppedRuns:
     return stop_refs(index, with_workers(index, runs), grace_s)
 
 
-def stop_refs(index: Index, refs: Sequence[RunRef], grace_s: float) -> StoppedRuns:
-    """Stop exactly these."""
+def stop_refs(index: Index, refs: Sequence[RunRef], grace_s: float, *, abandon_jobs: bool = False) -> StoppedRuns:
+    """Stop exactly these. With `abandon_jobs`, jobs that Ray cannot be asked to stop hold nothing up."""
     from rlx.runs import stop_runs, take_snapshots
 
     before = take_snapshots(index, refs)
-    result = stop_runs(refs, before, grace_s)
+    result = stop_runs(refs, before, grace_s, abandon_jobs=abandon_jobs)
     return StoppedRuns(before, result.stopped, result.failures)
 
 

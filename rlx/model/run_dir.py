@@ -11,15 +11,16 @@
         ray_jobs.jsonl
         log  metrics.jsonl  usage  provenance.json  hydra/.hydra/config.yaml  console_config  events/*.jsonl
         validation/<step>.jsonl
-        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  reserved.<writer>  cut  exit
-               stop  job
+        state/  started  supervisor  leader  claimed  sampler  heartbeat  clock  ray_tmp  script  ray_jobs
+               reserved.<writer>  cut  exit  stop  job
 
 `request` names the scheduler of a job and what is asked of it, `docker` says of what a job makes its container, and
 `image` is the id of the image that a run is in.
 `events/interventions.jsonl` has a line for each command of a user's script that was kept within its run: `at` (seconds
 since 1970), `command` and `done`. `ray_jobs.jsonl` has one for each job that it hands to a Ray: `submission_id`,
-`address` (of Ray's dashboard, http://HOST:PORT), `at`, `ray` (the program that submits it) and `own` (whether the run
-started that Ray). It is written before the job is submitted, so Ray may never have heard of that one.
+`address` (of Ray's dashboard, http://HOST:PORT), `at`, `ray` (the program that submits it), `own` (whether the run
+started that Ray) and `wait` (whether its log is printed until it ends). It is written before the job is submitted, so
+Ray may never have heard of that one. In the state, `script` is how the script ended, and `ray_jobs` how its jobs are.
 `lineage.json` and `resume` are those of a further attempt: why it was begun, and where it goes on. The `stop` that
 ended an attempt, and its `job`, move into its state when the next one begins.
 
@@ -35,6 +36,7 @@ SUPERVISE_FILE = "supervise.sh"
 ENV_FILE = "env"
 MASK_FILE = "mask_secrets.py"
 PAYLOAD_DIR = "payload"
+RAY_JOBS_PROGRAM = "payload/ray_jobs.py"
 SCRIPT_DIR = "script"
 COMMAND_FILE = "command.sh"  # of a command line that was given in place of a script
 CHECKPOINTS_DIR = "checkpoints"
@@ -82,6 +84,8 @@ SAMPLER_FILE = "sampler"
 HEARTBEAT_FILE = "heartbeat"
 CLOCK_FILE = "clock"
 RAY_TMP_FILE = "ray_tmp"
+RAY_STATE_FILE = "ray_jobs"
+SCRIPT_FILE = "script"
 RESERVED_FILE = "reserved"
 CUT_FILE = "cut"
 EXIT_FILE = "exit"

@@ -17,8 +17,9 @@ from rlx.runs.importing.log_source import LogSource, is_adopted, source_of
 from rlx.runs.run import RunRef
 from rlx.runs.status.snapshots import Snapshot
 
-_MARGIN_S = 60.0
+_MARGIN_S = 90.0
 _AT_ONCE = 8
+_SUBMITTED, _ENDS = "submitted", ("ended", "left")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ class Stopped:
 
     `zombies` remain until the container restarts: its first process does not reap orphans. `strays` have no mark of the
     run, because they cleared their environment, and still write to its files: they were not ended. `job` names the
-    ended job, all of whose processes its scheduler has ended; empty for any other run.
+    ended job, all of whose processes its scheduler has ended; empty for any other run. `ray_jobs` are the jobs that Ray
+    ended for it, `ray_left` those that it could not, each with the address of its dashboard, and why.
     """
 
     run_id: str
@@ -36,6 +38,13 @@ class Stopped:
     zombies: tuple[int, ...] = ()
     strays: tuple[int, ...] = ()
     job: str = ""
+    ray_jobs: tuple[str, ...] = ()
+    ray_left: tuple[str, ...] = ()
+
+    @property
+    def is_left(self) -> bool:
+        """Tell whether anything of the run may still run."""
+        return bool(self.left or self.ray_left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,9 @@ class StopResult:
     failures: Mapping[str, RlxError]
 
 
-def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> StopResult:
+def stop_runs(
+    refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float, *, abandon_jobs: bool = False
+) -> StopResult:
     """Stop these runs, all places at once; a place that fails does not affect the others.
 
     `seen` are their last snapshots. At each place, waiting runs are stopped first: the end of one must not start the
@@ -56,14 +67,16 @@ def stop_runs(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: flo
     for ref in refs:
         places.setdefault(ref.place, []).append(ref)
     with ThreadPoolExecutor(max_workers=max(1, len(places))) as pool:
-        results = list(pool.map(lambda runs: _stop_place(runs, seen, grace_s), places.values()))
+        results = list(pool.map(lambda runs: _stop_place(runs, seen, grace_s, abandon_jobs), places.values()))
     found = {run_id: result for of_place in results for run_id, result in of_place.items()}
     stopped = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], Stopped)}
     failures = {ref.run_id: result for ref in refs if isinstance(result := found[ref.run_id], RlxError)}
     return StopResult(stopped, failures)
 
 
-def _stop_place(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float) -> dict[str, Stopped | RlxError]:
+def _stop_place(
+    refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: float, abandon_jobs: bool
+) -> dict[str, Stopped | RlxError]:
     """Stop the runs of one place. If it stops answering, the others are not tried: each would wait for it again."""
     gone: list[HostError] = []
 
@@ -71,7 +84,7 @@ def _stop_place(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: f
         if gone:
             return gone[0]
         try:
-            return stop(ref, grace_s)
+            return stop(ref, grace_s, abandon_jobs=abandon_jobs)
         except HostError as error:
             gone.append(error)
             return error
@@ -86,23 +99,34 @@ def _stop_place(refs: Sequence[RunRef], seen: Mapping[str, Snapshot], grace_s: f
         return results | dict(zip([ref.run_id for ref in others], pool.map(attempt, others), strict=True))
 
 
-def stop(ref: RunRef, grace_s: float) -> Stopped:
+def stop(ref: RunRef, grace_s: float, *, abandon_jobs: bool = False) -> Stopped:
     """Send SIGTERM to all processes of the run, and SIGKILL after `grace_s` seconds. A waiting run never starts.
 
-    Stopping a run that is over ends what it left behind, if anything. Raises RlxError if the run is gone, or if rlx did
+    Stopping a run that is over ends what it left behind, if anything. While a job of it in Ray may run, the run does,
+    with its devices; with `abandon_jobs`, it has ended. Raises RlxError if the run is gone, or if rlx did
     not start it: then it does not know its processes.
     """
     if (source := source_of(ref.run_dir) if ref.place.is_local else None) is not None:
         raise _taken_in(ref.run_id, source)
     grace = math.ceil(grace_s)
-    arguments = ("stop", ref.remote_dir, str(grace), ref.container or "none")
+    arguments = ("stop", ref.remote_dir, str(grace), ref.container or "none", *(["abandon"] if abandon_jobs else []))
     text = supervisor.call(ref.place, *arguments, timeout_s=grace + _MARGIN_S, accept_codes=(0, 1))
     with reading_answer(ref.host, "rlx stop"):
-        values = {words[0]: words[1:] for line in text.splitlines() if (words := line.split())}
+        lines = [words for line in text.splitlines() if (words := line.split())]
+        values = {words[0]: words[1:] for words in lines if words[0] != _SUBMITTED}
         job = " ".join(values.pop("job", ()))
         pids = {word: tuple(map(int, numbers)) for word, numbers in values.items()}
         zombies, strays = pids.get("zombies", ()), pids.get("strays", ())
-        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job)
+        jobs = {
+            outcome: tuple(_job_words(words) for words in lines if words[:2] == [_SUBMITTED, outcome])
+            for outcome in _ENDS
+        }
+        return Stopped(ref.run_id, pids["ended"], pids["left"], zombies, strays, job, jobs["ended"], jobs["left"])
+
+
+def _job_words(words: Sequence[str]) -> str:
+    _, _, name, address, *why = words
+    return f"{name} at {address}" + (f" ({' '.join(why)})" if why else "")
 
 
 def _taken_in(run_id: str, source: LogSource) -> UsageError:

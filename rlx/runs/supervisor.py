@@ -58,7 +58,9 @@ def _with_programs(path: Path) -> str:
 def beside(name: str) -> bytes:
     """Return a script of the payload, preceded by the parts that name the files and processes of a run."""
     folder = payload_folder()
-    parts = [folder / "supervise" / part for part in ("05-layout.sh", "10-basics.sh", "20-containers.sh")]
+    parts = [
+        folder / "supervise" / part for part in ("05-layout.sh", "10-basics.sh", "15-ray-jobs.sh", "20-containers.sh")
+    ]
     return slim("\n".join(path.read_text(encoding="utf-8") for path in (*parts, folder / name)))
 
 

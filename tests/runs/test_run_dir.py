@@ -18,6 +18,11 @@ SEGMENTS = frozenset(NAMES.values()) | {"hydra", ".hydra"}
 CERTAIN = frozenset(name for name in SEGMENTS if "." in name)
 # What runs on the host without rlx spells the names itself. The folder of such files in rlx is no run directory's.
 ON_THE_HOST = {
+    "contained_ray.py": {"*/ray_jobs.jsonl", "ray_jobs.jsonl", "events", "log"},
+    "ray_api.py": {"/stop", "/supervise.sh"},
+    "ray_jobs.py": {
+        *("ray_jobs.jsonl", "state/ray_jobs", "state/ray_tmp", "state/script", "attempts", "attempts/*"),
+    },
     "rlx_eval.py": {"metrics.jsonl", "validation"},
     "rlx_eval_checkpoint.py": {"metrics.jsonl", "checkpoints", "log"},
     "rlx_trl_records.py": {"metrics.jsonl"},

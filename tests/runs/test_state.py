@@ -12,7 +12,7 @@ from syrupy.assertion import SnapshotAssertion
 
 from rlx.model import LOCAL, RunState
 from rlx.runs import RunFacts, derive_state, supervisor
-from rlx.runs.status.host_report import Exit, Life, parse_report
+from rlx.runs.status.host_report import Exit, Life, RayJobs, parse_report
 from tests.devices import put_program
 from tests.runs.toys import ended, see, start, state_file, toy_plan
 
@@ -37,6 +37,7 @@ SHIPPED = RunFacts(
 WAITING = replace(SHIPPED, holder=Life.LIVE, created=0.0)
 STARTED = replace(WAITING, started=900.0, supervisor=Life.LIVE, leader=Life.LIVE, members=3)
 GONE = replace(STARTED, holder=Life.DEAD, supervisor=Life.DEAD, leader=Life.DEAD, members=0)
+JOB = RayJobs(None, "RUNNING", None, "j1", "http://127.0.0.1:8265")
 
 
 @pytest.mark.parametrize(
@@ -63,6 +64,18 @@ GONE = replace(STARTED, holder=Life.DEAD, supervisor=Life.DEAD, leader=Life.DEAD
         (replace(GONE, exit=Exit(137, "supervisor", 990.0)), RunState.FAILED),
         (replace(GONE, exit=Exit(143, "stop", 990.0), stop_asked=True), RunState.STOPPED),
         (replace(STARTED, exit=Exit(3, "leader", 990.0)), RunState.FAILED),
+        (replace(STARTED, ray=JOB), RunState.RUNNING),
+        (replace(STARTED, ray=replace(JOB, status="PENDING")), RunState.STARTING),
+        (replace(STARTED, ray=replace(JOB, silent=5.0)), RunState.RUNNING),
+        (replace(STARTED, ray=replace(JOB, code=0, status="SUCCEEDED")), RunState.STARTING),
+        (replace(GONE, ray=JOB), RunState.RUNNING),
+        (replace(GONE, ray=replace(JOB, status="PENDING")), RunState.STARTING),
+        (replace(GONE, ray=replace(JOB, silent=5.0)), RunState.UNREACHABLE),
+        (replace(GONE, ray=replace(JOB, code=0, status="SUCCEEDED")), RunState.FINISHED),
+        (replace(GONE, ray=replace(JOB, code=3, status="FAILED")), RunState.FAILED),
+        (replace(GONE, ray=replace(JOB, code=143, status="STOPPED")), RunState.FAILED),
+        (replace(GONE, ray=replace(JOB, code=143, status="STOPPED"), stop_asked=True), RunState.STOPPED),
+        (replace(GONE, ray=replace(JOB, code=1, status="GONE")), RunState.LOST),
         (replace(GONE, node="n3"), RunState.UNREACHABLE),
         (replace(GONE, node="n3", members=1), RunState.STARTING),
         (replace(GONE, node="n3", exit=Exit(0, "leader", 990.0)), RunState.FINISHED),
@@ -109,6 +122,23 @@ def test_names_that_are_no_runs_do_not_disturb_the_report(tmp_path: Path) -> Non
     facts = parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "root")))
     assert list(facts) == ["plain"]
     assert parse_report(supervisor.call(LOCAL, "report", str(tmp_path / "nowhere"))) == {}
+
+
+def test_what_is_said_of_ray_jobs_is_read_or_left_out() -> None:
+    run = "file /proc/self/ 1 1000\nrun toy attempt=1 holder=live supervisor=live leader=live ahead=0\n"
+    said = {
+        "submitted toy open - RUNNING - j1 http://h:1": RayJobs(None, "RUNNING", None, "j1", "http://h:1"),
+        "submitted toy over 3 FAILED 990 j1 http://h:1": RayJobs(3, "FAILED", 990, "j1", "http://h:1"),
+    }
+    torn = (
+        "submitted toy",
+        "submitted",
+        "submitted toy open -",
+        "submitted toy over x FAILED - j1 http://h:1",
+        "submitted toy open - \x1b[2J",
+    )
+    for line, jobs in [*said.items(), *((line, None) for line in torn)]:
+        assert parse_report(f"{run}{line}\n")["toy"].ray == jobs, line
 
 
 @pytest.mark.parametrize("code", [126, 137])

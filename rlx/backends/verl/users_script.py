@@ -70,6 +70,7 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
             PlannedFile(LAUNCH_FILE, render_template("users_script.sh.j2", frame), 0o700),
             PlannedFile(f"{SCRIPT_DIR}/{script.file}", script.text, 0o700),
             *contained(),
+            program("ray_jobs.py"),
             *_noise_files(script),
             *([program(JOB_ENVIRONMENT)] if frame.joins else []),
         ),

@@ -269,6 +269,7 @@ def submitted(real: str, words: list[str], folder: Path, own: set[int]) -> list[
     address = str(option(words, "--address"))
     is_own = any(address == address_of(each, folder, "--dashboard-port") for each in clusters(folder))
     job = {"submission_id": id, "address": address, "at": int(time.time()), "ray": real, "own": is_own}
+    job["wait"] = "--no-wait" not in (words[: words.index("--")] if "--" in words else words)
     with (attempt / "ray_jobs.jsonl").open("a", encoding="utf-8") as file:
         file.write(json.dumps(job) + "\n")
     record(["ray", "job", "submit"], f"{told or f'goes to {address}, as the script says'}; its id is {id}")

@@ -14,9 +14,10 @@
 #   node RUN KIND WANTED                 the same on a further node of that job, in the directory of that node
 #   run RUN DEVICES KIND NUMBERS         supervise launch.sh; at most once in the life of a run. DEVICES as the run calls
 #                                        them, NUMBERS as their nodes are called
+#   follow RUN                           in place of its supervisor, the jobs that it has submitted to Ray
 #   sample RUN KIND NUMBERS              tell what the devices do, as long as the supervisor lives
 #   lead RUN                             leader of the run's process group: runs launch.sh, records its exit
-#   stop RUN GRACE [CONTAINER]           end everything that belongs to the run, in no other container; check that it is gone
+#   stop RUN GRACE [CONTAINER [abandon]] end everything that belongs to the run, in no other container; check that it is gone
 #   report ROOT [ID…] [-- ID=CONTAINER…] facts about all runs, or about these; writes nothing, enters no other container
 #   manifests ROOT                       the manifests of all runs and what was removed, as far as they are not KNOWN
 #   withdraw ROOT BLOCK RUN-ID…          never start these runs here, if none of their block has begun to
@@ -179,7 +180,7 @@ run_alive() (
 
 alive_here() {
     find_attempt "$1"
-    alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE" || [ -n "$(members "${1##*/}")" ]
+    alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE" || [ -n "$(members "${1##*/}")" ] || jobs_live "$1"
 }
 
 # ---- ending processes ----------------------------------------------------------------------------------------------
@@ -216,7 +217,10 @@ end_process() {
 clean_up() {
     end_processes "$1" "$2"
     end_sampler
-    rm -f "$1/$ENV_FILE" "$STATE/$RESERVED_FILE".*
+    rm -f "$1/$ENV_FILE"
+    # What follows a job to its end records that.
+    ! jobs_open || return 0
+    rm -f "$STATE/$RESERVED_FILE".*
     [ -f "$STATE/$RAY_TMP_FILE" ] && { read -r ray_tmp <"$STATE/$RAY_TMP_FILE"; } 2>/dev/null || return 0
     case $ray_tmp in /tmp/rlx-??????) rm -rf "$ray_tmp" ;; esac
 }

@@ -118,6 +118,11 @@ await() {
     [ ! -e "$STATE/$STARTED_DIR" ] || within "$SIGN_S" signed
     # A sleep outlives a holder that is killed, and must not keep its lock.
     while alive "$STATE/$SUPERVISOR_FILE" || alive "$STATE/$LEADER_FILE"; do sleep 1 7<&- 8<&-; done
+    if [ ! -e "$STATE/$EXIT_FILE" ] && jobs_open; then
+        code=137
+        finish_jobs 7<&- 8<&-
+        record supervisor "$code"
+    fi
     [ ! -e "$STATE/$STARTED_DIR" ] || clean_up "$run" "$SWEEP_GRACE_S"
 }
 

@@ -20,6 +20,7 @@ hold() {
         *) fail "$run cannot be locked" ;;
     esac
     startable "$run" || fail "this run was started or stopped before"
+    resume_following
     find_own_numbers "$run"
     find_wish
     take_ticket

@@ -22,6 +22,7 @@ run() {
         start_leader "$2"
         await_leader
     fi
+    finish_jobs
     end_usage
     record supervisor "$code"
     kill "$heart" 2>/dev/null
@@ -127,8 +128,7 @@ lead() {
     elif [ -e "$run/$ENV_FILE" ]; then
         launch_masked
     else
-        (launch)
-        code=$?
+        launch_followed
     fi
     end_usage
     record leader "$code"
@@ -154,27 +154,24 @@ launch_masked() {
         print_masked &
         masking=$!
         # shellcheck disable=SC2094 # both ends are open, so its name is no longer needed
-        (exec 6<&- && rm -f "$pipe" && launch) >"$pipe" 2>&1
+        (
+            { exec 6<&- && rm -f "$pipe"; } || exit
+            launch_followed
+            exit "$code"
+        ) >"$pipe" 2>&1
         code=$?
         # A process that outlives launch.sh has the pipe open, and is ended later.
         within "$DRAIN_S" has_ended "$masking"
         timeout "$MASK_FILES_S" "$PYTHON" -I -S "$run/$MASK_FILE" files "$run/$ATTEMPTS_DIR"
     else
         echo "rlx: there is no Python 3.8 or later on the PATH here: the values of secrets are not masked in this log"
-        (exec 6<&- && launch)
-        code=$?
+        exec 6<&-
+        launch_followed
     fi
     exec 6<&-
 }
 
 has_ended() { ! start_tick "$1"; }
-
-find_python() {
-    for PYTHON in python3 python; do
-        "$PYTHON" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null && return
-    done
-    return 1
-}
 
 # Without it the pipe is not read, and the run would hang or end: so it starts again whenever it is killed. It takes no
 # signal of the run's, and in the end it discards what it cannot mask.

@@ -3,7 +3,7 @@
 stop() {
     expand "$1"
     run=$EXPANDED
-    grace=$2 was_alive=''
+    grace=$2 was_alive='' abandon=${4-}
     [ $# -lt 3 ] || LISTED=" ${run##*/}=$3 "
     [ -d "$run" ] || { stop_removed && return; }
     ! elsewhere "$run" || [ -n "$(members "${run##*/}")" ] || fail "not known here: it was started on $OTHER, and this is $NODE"
@@ -25,7 +25,19 @@ stop_here() {
     # The marker comes first: what has not started yet then does not start any more.
     if [ ! -e "$STATE/$EXIT_FILE" ]; then put "$run/$STOP_FILE" "$(date +%s) $grace" || : >"$run/$STOP_FILE"; fi
     [ -e "$STATE/$STARTED_DIR" ] || end_holder
+    jobs=''
+    if jobs_open; then was_alive=1 jobs=$(stop_jobs); fi
     end_processes "$run" "$grace"
+    # Their cluster may have ended just now.
+    case $jobs in *"submitted left "*) jobs=$(jobs_program stop "$run" "$ATTEMPT" 0) ;; esac
+    case $jobs in
+        *"submitted left "*)
+            if [ -z "$abandon" ]; then tell_left_jobs && return 1; fi
+            put "$STATE/$RAY_STATE_FILE" 'over 143'
+            ;;
+    esac
+    code=143
+    finish_jobs
     # The supervisor ends by itself once nothing is left for it to watch.
     if ! within "$KILL_S" gone "$STATE/$SUPERVISOR_FILE"; then
         kill -s KILL "$PID"
@@ -36,8 +48,19 @@ stop_here() {
     clean_up "$run" 0
     [ -z "$WITHIN" ] || within 1 no_zombies
     find_strays
-    printf 'ended%s\nleft %s\nzombies%s\nstrays%s\n' "$ENDED" "$LEFT" "$ZOMBIES" "$STRAYS"
+    tell_stopped
     [ -z "$LEFT" ]
+}
+
+tell_stopped() {
+    printf 'ended%s\nleft %s\nzombies%s\nstrays%s\n' "$ENDED" "$LEFT" "$ZOMBIES" "$STRAYS"
+    [ -z "$jobs" ] || printf '%s\n' "$jobs"
+}
+
+# tell_left_jobs: while a job runs, the run does, with its devices. The supervisor or the holder stops it once that can be.
+tell_left_jobs() {
+    STRAYS=''
+    tell_stopped
 }
 
 # find_strays: in STRAYS, the processes that still write to files of the attempt. A process that left the group of the leader and
@@ -90,7 +113,7 @@ stop_inside() {
         unknown) unmark && find_complaint && fail "docker cannot be asked: $COMPLAINT" ;;
         *) nothing_left && return ;;
     esac
-    answer=$(enter stop "$grace")
+    answer=$(enter stop "$grace" none "$abandon")
     code=$?
     case $answer in ended*left*) printf '%s\n' "$answer" ;; *) fail "the container did not carry out the stop" ;; esac
     return "$code"

@@ -2,7 +2,8 @@
 # For runs in containers, `container <id> <status>` and, from inside, `in <id> <key>=<value>…`.
 # `marked` and the mark of each process that has one, each followed by a NUL byte. Then a line a run that exists:
 # `run <id> <key>=<value>…`, and later a line a file of it: `file <id>/<path> <bytes> <time>`. The host's clock is the time of
-# the file /proc/self/.
+# the file /proc/self/. `submitted <id> open|over <exit code> <state> <silent since> <job> <address>` of a run with Ray jobs, as it is
+# known; where no process follows them, as the cluster says.
 #
 # Every process that this starts costs time, on each of many hosts. So there are few.
 
@@ -29,6 +30,7 @@ report() {
         [ $# -lt 1000 ] || { report_files "$@" && set -- /proc/self/; }
     done
     report_files "$@"
+    wait
 }
 
 # Some are not there (1); anything else is a host that is out of processes or memory, and without this a run that has
@@ -154,6 +156,7 @@ report_run() {
         add_life supervisor "$STATE/$SUPERVISOR_FILE"
         add_life leader "$STATE/$LEADER_FILE"
     fi
+    report_ray "$1" "$2"
     [ -f "$1/$TICKET_FILE" ] && { read -r ticket <"$1/$TICKET_FILE"; } 2>/dev/null && count_ahead "$ticket"
     ended=
     [ -f "$STATE/$EXIT_FILE" ] && { read -r code who epoch _ <"$STATE/$EXIT_FILE"; } 2>/dev/null && ended="exit=$code,$who,$epoch"
@@ -161,6 +164,20 @@ report_run() {
     [ -f "$STATE/$CUT_FILE" ] && { read -r cut _ <"$STATE/$CUT_FILE"; } 2>/dev/null && ended="$ended cut=$cut"
     [ -f "$1/$FOREIGN_FILE" ] && { read -r foreign <"$1/$FOREIGN_FILE"; } 2>/dev/null && [ -e "$1/$TICKET_FILE" ] && ended="$ended foreign=$foreign"
     printf '%s\n' "$line ahead=$ahead $ended"
+}
+
+report_ray() {
+    { [ -s "$ATTEMPT/$RAY_JOBS_FILE" ] || [ -f "$STATE/$RAY_STATE_FILE" ]; } && [ ! -e "$STATE/$EXIT_FILE" ] || return 0
+    case $line in
+        *=live* | *container=* | *node=*) ;;
+        *)
+            if jobs_open && follows_jobs "$1"; then
+                (run=$1 && jobs_program look "$1") &
+                return
+            fi
+            ;;
+    esac
+    [ -f "$STATE/$RAY_STATE_FILE" ] && { read -r told <"$STATE/$RAY_STATE_FILE"; } 2>/dev/null && printf 'submitted %s %s\n' "$2" "$told"
 }
 
 add_life() {

@@ -9,7 +9,7 @@ if [ "${1:-}" = inside ]; then
 fi
 case ${1:-} in
     # The script itself may come on stdin, so no command may read from there.
-    accept | retry | checkpoints | hold | held | job | node | run | sample | lead | stop | await | look | report | manifests | withdraw | leases | jobs | facts)
+    accept | retry | checkpoints | hold | held | job | node | run | follow | sample | lead | stop | await | look | report | manifests | withdraw | leases | jobs | facts)
         "$@" </dev/null
         ;;
     # Its stdin is the node's hold on it.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rlx.errors import RlxError
 from rlx.model import RunState
+from rlx.runs.duration import duration
 from rlx.runs.run import RunRef
 from rlx.runs.status.host_report import Life, Reports, RunFacts, container_detail, derive_state
 from rlx.runs.status.observation import Observation, unreachable
@@ -85,7 +86,7 @@ def _from_facts(facts: RunFacts) -> Observation:
     return Observation(
         run_id=facts.run_id,
         state=state,
-        exit_code=facts.exit.code if facts.exit else None,
+        exit_code=facts.exit.code if facts.exit else _code_of_jobs(facts, state),
         attempt=facts.attempt,
         leader_live=facts.leader is Life.LIVE,
         supervisor_live=facts.supervisor is Life.LIVE,
@@ -102,6 +103,11 @@ def _from_facts(facts: RunFacts) -> Observation:
         detail=_detail(facts, state),
         clock=facts.clock,
     )
+
+
+def _code_of_jobs(facts: RunFacts, state: RunState) -> int | None:
+    """Return the exit code of a run whose end is known by its Ray jobs alone."""
+    return facts.ray.code if facts.ray and state.is_terminal and state is not RunState.LOST else None
 
 
 def _since(facts: RunFacts, then: float | None) -> float | None:
@@ -126,9 +132,9 @@ def _detail(facts: RunFacts, state: RunState) -> str:
         return facts.job.detail(state, started=started, stop_asked=facts.stop_asked)
     if facts.is_removed:
         return f"its run directory was removed, and {facts.members} of its processes run: rlx stop {facts.run_id}"
-    if state is RunState.UNREACHABLE:
+    if facts.is_elsewhere:
         return f"not known here: it was started on {facts.node}, which shares this folder; ask that host"
-    if detail := container_detail(facts):
+    if detail := container_detail(facts) or _detail_of_jobs(facts, state):
         return detail
     if state is RunState.LOST:
         return _detail_of_loss(facts)
@@ -139,6 +145,23 @@ def _detail(facts: RunFacts, state: RunState) -> str:
     if state in (RunState.STARTING, RunState.RUNNING) and facts.supervisor is Life.DEAD:
         return "its supervisor is gone"
     return ""
+
+
+def _detail_of_jobs(facts: RunFacts, state: RunState) -> str:
+    """Say how the Ray jobs of a run are that has recorded no end; empty if it has none."""
+    if (ray := facts.ray) is None:
+        return ""
+    job = f"Ray job {ray.job} at {ray.address}"
+    if state is RunState.LOST:
+        return f"its processes are gone, and its {job} with its cluster"
+    parts = [f"its {job} is {ray.status}"]
+    if ray.silent is not None:
+        parts.append(f"its dashboard has not answered for {duration(max(0.0, facts.now - ray.silent))}")
+    if not facts.is_followed:
+        parts.append("no process follows it any more, until the next launch on its host")
+    if facts.stop_asked and not state.is_terminal:
+        parts.append(f"it was to stop: rlx stop {facts.run_id} again")
+    return "; ".join(parts)
 
 
 def _signal_name(code: int) -> str:

@@ -60,6 +60,10 @@ _ENDS = {
 _MOST_IDS_A_CALL = 500
 
 
+GONE = "GONE"
+"""Of a Ray job that its cluster, or this machine, had and does not have any more."""
+
+
 class Life(StrEnum):
     """A process that a file of the run directory names; `none`: no such file, `unknown`: it cannot be determined."""
 
@@ -67,6 +71,22 @@ class Life(StrEnum):
     LIVE = "live"
     DEAD = "dead"
     UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class RayJobs:
+    """The Ray jobs of a run that has recorded no end.
+
+    `code` is the exit code of the run once all of them are over, None before. `status`, `job` and `address` are of the
+    one that stands for them: the first that is open, else the last. `silent` is since when its dashboard has not
+    answered; None: it does.
+    """
+
+    code: int | None
+    status: str
+    silent: float | None
+    job: str
+    address: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +109,7 @@ class RunFacts:
     them, as `device:pid,…`. `node` names the machine that has the run if another one reports: both see the folder.
     `is_removed`: the run directory is gone, and its processes are known by their mark alone. `job`: what a batch
     scheduler says about one that is a job; `cut`: why it was told to end; `heartbeat`: when its supervisor last wrote.
-    `clock`: the host's clock against this machine's, None for this machine.
+    `clock`: the host's clock against this machine's, None for this machine. `ray`: the jobs that it has submitted.
     """
 
     run_id: str
@@ -116,6 +136,7 @@ class RunFacts:
     cut: str = ""
     heartbeat: float | None = None
     clock: Clock | None = None
+    ray: RayJobs | None = None
 
     @property
     def is_elsewhere(self) -> bool:
@@ -129,6 +150,11 @@ class RunFacts:
     @property
     def may_be_alive(self) -> bool:
         return self.is_alive or Life.UNKNOWN in (self.supervisor, self.leader)
+
+    @property
+    def is_followed(self) -> bool:
+        """Tell whether a process of rlx is there that records the end of its Ray jobs."""
+        return Life.LIVE in (self.supervisor, self.leader, self.holder)
 
 
 # ---- parsing a report ------------------------------------------------------------------------------------------------
@@ -150,6 +176,7 @@ class _Records:
     containers: dict[str, str] = field(default_factory=dict)
     members: Counter[str] = field(default_factory=Counter)
     files: dict[tuple[str, str], _File] = field(default_factory=dict)
+    ray: dict[str, RayJobs] = field(default_factory=dict)
     others: dict[str, list[str]] = field(default_factory=dict)
 
     def add_run(self, words: Sequence[str]) -> None:
@@ -161,6 +188,12 @@ class _Records:
 
     def add_container(self, words: Sequence[str]) -> None:
         self.containers[words[0]] = words[1]
+
+    def add_ray(self, words: Sequence[str]) -> None:
+        """Add what is known of the Ray jobs of a run; what a process of the run has written may be anything."""
+        with suppress(ValueError):
+            run_id, _, code, status, silent, name, address = words
+            self.ray[run_id] = RayJobs(_number(code), status, _number(silent), name, address)
 
     def add_members(self, words: Sequence[str]) -> None:
         """Count processes by their marks, of which a word may hold several."""
@@ -178,6 +211,7 @@ _ADD: Mapping[str, Callable[[_Records, Sequence[str]], None]] = {
     "run": _Records.add_run,
     "in": _Records.add_inside,
     "container": _Records.add_container,
+    "submitted": _Records.add_ray,
     "marked": _Records.add_members,
     "file": _Records.add_file,
 }
@@ -194,6 +228,7 @@ def parse_report(text: str) -> dict[str, RunFacts]:
         raise ValueError("it is empty")
     marked = {run_id: _removed(run_id, now, records) for run_id in records.members if run_id not in records.runs}
     existing = {run_id: _facts(run_id, now, _values_of(run_id, records), records.files) for run_id in records.runs}
+    existing = {run_id: replace(facts, ray=records.ray.get(run_id)) for run_id, facts in existing.items()}
     return marked | existing | _with_jobs(existing, records)
 
 
@@ -228,6 +263,10 @@ def _read_records(text: str) -> _Records:
         else:
             records.others.setdefault(kind, []).append(" ".join(words))
     return records
+
+
+def _number(word: str) -> int | None:
+    return None if word == "-" else int(word)
 
 
 def _values(words: Sequence[str]) -> dict[str, str]:
@@ -320,7 +359,7 @@ def derive_state(facts: RunFacts) -> RunState:
     alive.
     """
     if facts.exit is not None:
-        return _state_after(facts.exit, facts.stop_asked)
+        return _state_after(facts.exit.code, facts.stop_asked)
     if facts.is_removed:
         return RunState.RUNNING
     if facts.stop_asked and facts.started is None:
@@ -349,7 +388,7 @@ def _state_of_job(facts: RunFacts, job: Job) -> RunState:
 def recorded_end(record: str, *, stop_asked: bool) -> RunState | None:
     """Conclude the end of a run from the text of its exit record alone; None if that is no record."""
     end = _recorded(record)
-    return _state_after(end, stop_asked) if end else None
+    return _state_after(end.code, stop_asked) if end else None
 
 
 def recorded_code(record: str) -> int | None:
@@ -362,8 +401,8 @@ def _recorded(record: str) -> Exit | None:
     return _parse_exit(",".join(record.split()[:3]))
 
 
-def _state_after(end: Exit, stop_asked: bool) -> RunState:
-    if end.code == 0:
+def _state_after(code: int, stop_asked: bool) -> RunState:
+    if code == 0:
         return RunState.FINISHED
     return RunState.STOPPED if stop_asked else RunState.FAILED
 
@@ -372,8 +411,14 @@ def _state_while_started(facts: RunFacts, started: float) -> RunState:
     just_started = facts.supervisor is Life.NONE and facts.now - started < START_GRACE_S
     # A holder outlives the supervisor for the moment that it needs to record the end.
     if not facts.may_be_alive and not just_started and facts.holder is not Life.LIVE:
-        return RunState.LOST
-    return RunState.RUNNING if facts.metrics_bytes else RunState.STARTING
+        if facts.ray is None or facts.ray.status == GONE:
+            return RunState.LOST
+        if facts.ray.code is not None:
+            return _state_after(facts.ray.code, facts.stop_asked)
+        if facts.ray.silent is not None:
+            return RunState.UNREACHABLE
+    does_run = facts.metrics_bytes or (facts.ray is not None and facts.ray.status == "RUNNING")
+    return RunState.RUNNING if does_run else RunState.STARTING
 
 
 def container_detail(facts: RunFacts) -> str:
