@@ -341,7 +341,8 @@ def option(words: list[str], name: str) -> str | None:
 
 def without(words: list[str], name: str) -> list[str]:
     """Return the words without an option and its value."""
-    left, skips = [], False
+    left: list[str] = []
+    skips = False
     for i, word in enumerate(words):
         if word == "--":
             return left + words[i:]
