@@ -194,3 +194,12 @@ def test_a_ray_of_somebody_else_is_refused(tmp_path: Path) -> None:
 def test_without_ray_it_says_what_a_shell_says(tmp_path: Path) -> None:
     done = run(tmp_path, "rm $FOLDER/programs/ray; hash -r; PATH=/usr/bin:/bin; ray stop; exit $?\n")
     assert "ended 127" in done.output and "not found" in done.output
+
+
+def test_a_place_without_awk_does_as_well(tmp_path: Path) -> None:
+    few = tmp_path / "few"
+    few.mkdir()
+    for name in ("bash", "cat", "cut", "date", "grep", "pgrep", "sed", "sh", "sleep", "tr", "unshare", "wc"):
+        (few / name).symlink_to(shutil.which(name) or pytest.skip(f"this machine has no {name}"))
+    done = run(tmp_path, f"{SLEEPS}pkill sleep; wait $own\n", PATH=str(few))
+    assert "ended 143" in done.output and "the stranger lives" in done.output and "awk" not in done.output

@@ -26,23 +26,37 @@ start_real() {
     exec "$REAL" "$@"
 }
 
-# find_own: in OWN, the processes of the script without this one, each between blanks.
+# find_own: in OWN, the processes of the script without this one, each between blanks. A container may have no awk.
 find_own() {
-    OWN=$({
-        grep -lzxF "RLX_CONTAINED=$RLX_CONTAINED" /proc/[0-9]*/environ 2>/dev/null
-        cat /proc/[0-9]*/stat 2>/dev/null
-    } | awk -v "by=$RLX_CONTAINED_BY" -v "self=$$" '
-        /^\/proc\// { split($0, part, "/"); own[part[3]] = 1; next }
-        { pid = $1; sub(/^.*\) /, ""); parent[pid] = $2 }
-        END {
-            for (pid in parent) {
-                is_own = 0
-                for (at = pid + 0; at > 1 && at != self && at in parent; at = parent[at])
-                    if (at in own || parent[at] == by) is_own = 1
-                if (is_own && at != self) printf " %s", pid
-            }
-        }')
+    marked=" $(grep -lzxF "RLX_CONTAINED=$RLX_CONTAINED" /proc/[0-9]*/environ 2>/dev/null | tr -dc '0-9\n' | tr '\n' ' ')"
+    OWN='' all=''
+    for file in /proc/[0-9]*/stat; do
+        read_stat "$file" || continue
+        all="$all $pid"
+        eval "parent_$pid=$parent"
+    done
+    for pid in $all; do
+        at=$pid is_own=''
+        while [ "$at" -gt 1 ] && [ "$at" != $$ ]; do
+            case $marked in *" $at "*) is_own=1 ;; esac
+            eval "at=\${parent_$at:-0}"
+            [ "$at" != "$RLX_CONTAINED_BY" ] || is_own=1
+        done
+        [ -z "$is_own" ] || [ "$at" = $$ ] || OWN="$OWN $pid"
+    done
     OWN="$OWN "
+}
+
+# read_stat FILE: in pid, parent and group, what /proc says of a process; fails for one that is gone.
+read_stat() {
+    { read -r stat <"$1"; } 2>/dev/null || return 1
+    pid=${1#/proc/} pid=${pid%/stat}
+    # shellcheck disable=SC2086 # words
+    set -- ${stat##*) }
+    parent=${2-} group=${3-}
+    # The name of a program may hold anything, a line break too.
+    case $pid$parent$group in *[!0-9]*) return 1 ;; esac
+    [ -n "$group" ]
 }
 
 # split PID…: in MINE and OTHERS.
@@ -216,10 +230,7 @@ is_near() {
         %* | 0) return 0 ;;
         '' | *[!0-9]*) return 1 ;;
     esac
-    [ -n "$shell" ] && { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-    # shellcheck disable=SC2086
-    set -- ${stat##*) }
-    [ "$2" = "$shell" ]
+    [ -n "$shell" ] && read_stat "/proc/$1/stat" && [ "$parent" = "$shell" ]
 }
 
 keep_target() {
@@ -238,8 +249,12 @@ keep_target() {
             record_sent
             ;;
         -*)
-            # shellcheck disable=SC2046 # words
-            split $(awk -v "group=${1#-}" '{ pid = $1; sub(/^.*\) /, ""); if ($3 == group) print pid }' /proc/[0-9]*/stat 2>/dev/null)
+            wanted=${1#-} found=''
+            for file in /proc/[0-9]*/stat; do
+                read_stat "$file" && [ "$group" = "$wanted" ] && found="$found $pid"
+            done
+            # shellcheck disable=SC2086 # words
+            split $found
             if [ -z "$OTHERS" ]; then ended="$ended $1"; else left="$left $1"; fi
             ;;
         *)
