@@ -6,7 +6,7 @@ import json
 import math
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,6 +79,14 @@ def bundle_asked(path: Path, asked: BundleRequest, tell: Tell) -> Compared | Unc
     check_target(path)
     index = open_index()
     found = found_runs(index, asked.names, asked.seeds, asked.metric, tell, asked.systems)
+    compared = {run.run_id: run.arm for run in found.runs}
+    if any(ref.group for ref in index.runs() if ref.run_id in compared):
+        # In a bundle a name means one launch, and those of a script are several: it names the runs of each arm.
+        arms = (
+            tuple(run_id for run_id, own in compared.items() if own == arm) for arm in dict.fromkeys(compared.values())
+        )
+        asked = replace(asked, names=tuple(map(",".join, arms)), seeds=())
+        found = found_runs(index, asked.names, asked.seeds, asked.metric, tell, asked.systems)
     with tempfile.TemporaryDirectory(prefix="rlx-bundle-") as scratch:
         _write(path, Path(scratch), index, asked, found, tell)
     return found

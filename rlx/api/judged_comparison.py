@@ -205,10 +205,10 @@ def _reasons(index: Index, names: Sequence[str], compared: Sequence[RunRef]) -> 
     def reason(ref: RunRef) -> Reason:
         if (hidden := hidden_runs.get(ref.run_id)) is not None:
             return ExcludedBy.REMOVAL, hidden.sentence
-        if (ref.group, ref.arm, ref.seed) in slots:
-            return ExcludedBy.NEWEST_LAUNCH, "its arm and seed have a newer run"
         # A name that would mean this run, too, if its launch were the only one.
         is_called = any(name in (ref.arm, ref.run_name, ref.short_name, ref.name) for name in names)
+        if (is_called or not names) and (ref.group, ref.arm, ref.seed) in slots:
+            return ExcludedBy.NEWEST_LAUNCH, "its arm and seed have a newer run"
         if ref.run_id in meant or (is_called and (ref.launch_id, ref.arm) in taken):
             return ExcludedBy.COMMAND_LINE, "--seed does not name it"
         if not names and ref.group_id in groups:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rlx.compare.arms import ComparedArm, ComparedRun
-from rlx.compare.difference_areas import FOLLOWS_FROM, ConfigDifference, DifferenceArea
+from rlx.compare.difference_areas import CONFIG, FOLLOWS_FROM, ConfigDifference, DifferenceArea
 from rlx.evidence.checks.recipe_settings import NOISE
 from rlx.evidence.traces import KeyTrace, TraceStatus
 
@@ -22,8 +22,12 @@ def factor_of(key: str) -> str:
 
 
 def factors_of(differences: Iterable[ConfigDifference]) -> tuple[str, ...]:
-    """Return the factors in which two arms differ by declaration; another path to the same bytes does not count."""
-    declared = (item for item in differences if item.declared and item.area is not DifferenceArea.INCIDENTAL)
+    """Return the factors in which two arms differ by declaration.
+
+    Another path to the same bytes does not count, nor what the engine composed of a variable or an argument.
+    """
+    own = (item for item in differences if not item.key.startswith(f"{CONFIG} "))
+    declared = (item for item in own if item.declared and item.area is not DifferenceArea.INCIDENTAL)
     return tuple(dict.fromkeys(factor_of(item.key) for item in declared))
 
 

@@ -257,6 +257,9 @@ def test_what_was_given_to_the_script_is_what_differs(tmp_path: Path) -> None:
         (key, 0.0002, 0.0004, True),
     }
     assert not {"RLX718", "RLX932"} & {each["id"] for each in contrast["findings"]}
+    bundle = str(tmp_path / "runs.tar.gz")
+    rlx("report", "verl", "-o", str(tmp_path / "page.html"), "--bundle", bundle, code=None)
+    assert all(f"verl-{arm}-s1-" in rlx("verify", bundle).stdout for arm in ("base", "hot"))
 
 
 @pytest.mark.long
