@@ -31,7 +31,7 @@ _LINE = re.compile(
 _MOST_DEPTH = 40
 _FORMS = "a bash script, a line that starts a training, its configuration as YAML, or a log that shows it"
 _KNOWN = re.compile(r"\.(?:sh|bash|ya?ml|log|out|txt|conf|cfg|py)", re.IGNORECASE)
-_WITH_A_WORD = ("-X", "-W")
+_WITH_A_WORD = ("-X", "-W", "--listen", "--connect", "--log-to")
 # Programs of Python that start another one, whose words follow theirs.
 _DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|debugpy")
 _NAME_OPTIONS = ("--config-name", "-cn")

@@ -22,6 +22,11 @@ _SEQUENCES = ("program", "compound_statement", "do_group", "else_clause", "ERROR
 
 # The steps that take as long as to parse a text.
 _A_TEXT = 10
+_HERE = ("heredoc_redirect", "herestring_redirect")
+_NO_WORDS = ("variable_assignment", "file_redirect", *_HERE)
+# What starts a script that is named behind it.
+_STARTERS = ("bash", "sh", "zsh", "dash", "sbatch", "srun", "nohup", "time", "bsub", "qsub", "sudo", "env", "exec")
+_LOOK_AHEAD = 6
 _GLUE = {b"": "", b"\\ ": " "}
 _NOTHING = ("trap", "ulimit", "shopt", "alias", "hash", "wait", "umask", "jobs", "disown", "popd", "type", "kill")
 
@@ -178,8 +183,36 @@ class Evaluator:
         return self.all(named(node))
 
     def _redirected(self, node: Node) -> Status:
-        body = node.child_by_field_name("body")
-        return self.run(body) if body is not None else RAN
+        """Run a command with its here-document, and remember a file that `cat` or `tee` makes of one."""
+        state, body = self._state, node.child_by_field_name("body")
+        here = next((child for child in node.children if child.type in _HERE), None)
+        kept, state.document = state.document, None if here is None else self._document(here)
+        try:
+            if here is not None and body is not None and body.type == "command":
+                words = [word for child in named(body) for word in self.expander.fields(child)]
+                files = [
+                    self.expander.joined(one)
+                    for each in (node, here)
+                    for redirect in each.children
+                    if redirect.type == "file_redirect"
+                    for one in redirect.children_by_field_name("destination")
+                ]
+                for file in (*files, *words[1:]) if words[:1] in (["cat"], ["tee"]) else ():
+                    state.files[posixpath.normpath(file)] = state.document or ""
+            return self.run(body) if body is not None else RAN
+        finally:
+            state.document = kept
+
+    def _document(self, here: Node) -> str:
+        """Return the text of a here-document, or of the word behind `<<<`."""
+        if here.type == "herestring_redirect":
+            return "".join(self.expander.joined(child) for child in named(here))
+        parts = {child.type: child for child in here.children}
+        start, body = parts.get("heredoc_start"), parts.get("heredoc_body")
+        if body is None:
+            return ""
+        is_plain = start is not None and text_of(start)[:1] in ("'", '"', "\\")
+        return text_of(body) if is_plain else self.expander.document(body)
 
     def _subshell(self, node: Node) -> Status:
         """Run a subshell: what it changes is gone when it ends."""
@@ -380,7 +413,8 @@ class Evaluator:
         text = bytes(node.text)
         apart = [child for child in own if b"\n" in _gap(text, node, child, name)]
         self.all(apart)
-        words = self._words(text, node, [child for child in named(node) if child.type != "variable_assignment"])
+        parts = [child for child in named(node) if child.type not in _NO_WORDS]
+        words = self._words(text, node, parts)
         given = dict(map(self._assigned, (child for child in own if child not in apart)))
         # 'a'\ and 'b' on the next line are one value.
         if given and words and _gap(text, node, own[-1], name) == b"":
@@ -391,7 +425,13 @@ class Evaluator:
             for key, value in given.items():
                 self.assign(key, value)
             return RAN
-        return self.started(words, given, line_of(name))
+        string = next((child for child in node.children if child.type == "herestring_redirect"), None)
+        kept = self._state.document
+        self._state.document = kept if string is None else self._document(string)
+        try:
+            return self.started(words, given, line_of(name))
+        finally:
+            self._state.document = kept
 
     def _words(self, text: bytes, node: Node, children: list[Node]) -> list[str]:
         """Return the words of a command.
@@ -414,11 +454,37 @@ class Evaluator:
         if words[0] in _BUILTINS:
             return self._builtins.run(words, line)
         state = self._state
+        if (file := self._own_script(words)) is not None:
+            return self._inner_script(*file, given)
         environment = state.environment()
         environment |= {key: state.marks.word(value) for key, value in given.items() if isinstance(value, str)}
         parts = tuple(map(state.marks.word, words))
-        state.start(ShellCommand(parts, environment, state.workdir, line, state.is_certain))
+        document = None if state.document is None else state.marks.word(state.document)
+        state.start(ShellCommand(parts, environment, state.workdir, line, state.is_certain, document))
         return RAN
+
+    def _own_script(self, words: list[str]) -> tuple[str, list[str]] | None:
+        """Return the text of a script that this one has written before and starts now, and its arguments."""
+        files = self._state.files
+        first = next((i for i, word in enumerate(words[:_LOOK_AHEAD]) if posixpath.normpath(word) in files), None)
+        if first is None or (first > 0 and words[0].rpartition("/")[2] not in _STARTERS):
+            return None
+        return files[posixpath.normpath(words[first])], words[first + 1 :]
+
+    def _inner_script(self, text: str, arguments: list[str], given: dict[str, Value]) -> Status:
+        """Go through a script of the script's own making, which has what is exported and nothing else."""
+        state = self._state
+        kept = state.variables, state.exported, state.workdir, state.positional, state.document
+        exported = {key: value for key, value in state.variables.items() if key in state.exported}
+        state.variables, state.positional, state.document = exported | given, arguments, None
+        state.exported = state.exported | given.keys()
+        try:
+            with state.deeper():
+                return self.text(text if is_known(text) else state.marks.shown(text))
+        except Ended:
+            return RAN
+        finally:
+            state.variables, state.exported, state.workdir, state.positional, state.document = kept
 
 
 def _gap(text: bytes, node: Node, assignment: Node, name: Node) -> bytes:

@@ -96,6 +96,11 @@ class Expander:
             + (pieces[-1].text if pieces else "")
         )
 
+    def document(self, body: Node) -> str:
+        """Return the text of a here-document whose delimiter is not quoted."""
+        pieces = self._inside(body, body.start_byte, body.end_byte, True)
+        return self._state.made("".join(piece.text for piece in pieces))
+
     def _pieces(self, node: Node, quoted: bool) -> Iterator[_Piece]:
         with self._state.deeper():
             yield from list(self._of_type(node, quoted))

@@ -44,7 +44,7 @@ class State:
 
     `presumes_no_arguments`: what is decided now is decided as without arguments. `assumed` are the variables from
     outside that the present decision takes for unset. `required` are those without which the script ends, each with
-    its line.
+    its line. `document` is what the present command gets as its input, `files` what the script writes from such.
     """
 
     name: str
@@ -62,6 +62,8 @@ class State:
     loops: int = 0
     assumed: set[str] = field(default_factory=set)
     required: dict[str, int] = field(default_factory=dict)
+    document: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
     commands: list[ShellCommand] = field(default_factory=list)
     sourced: list[Word] = field(default_factory=list)
     skipped: dict[Skipped, None] = field(default_factory=dict)

@@ -56,7 +56,7 @@ class Word:
 class ShellCommand:
     """A program that the script would start, in the folder `workdir`, with the variables that it gets from the script.
 
-    `is_certain`: it is in no branch that may or may not be taken.
+    `is_certain`: it is in no branch that may or may not be taken. `document` is the text that it gets as its input.
     """
 
     words: tuple[Word, ...]
@@ -64,6 +64,7 @@ class ShellCommand:
     workdir: str
     line: int
     is_certain: bool = True
+    document: Word | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,7 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
     "bsub": _Wrapper(("-q", "-n", "-J", "-o", "-e", "-R", "-W", "-P", "-m", "-gpu")),
     "nsys profile": _Wrapper(_NSYS),
     "torchrun": _TORCH,
+    "coverage run": _Wrapper(runs_python=True),
     "accelerate launch": _LAUNCH,
     "deepspeed": _Wrapper(
         ("--num_gpus", "--num_nodes", "-H", "--hostfile", "-i", "--include", "--master_port"), runs_python=True
@@ -126,6 +127,16 @@ _MODULES: Mapping[str, _Wrapper] = {
 """The same for modules of Python."""
 _MODULE = ("-m", "--module")
 _SHELLS = ("bash", "sh", "zsh", "dash")
+# These read a script from their input; the other words of theirs are a host or options.
+_READERS = (*_SHELLS, "ssh", "sbatch", "bsub", "qsub")
+_KEEPERS = frozenset(
+    ("echo", "printf", "cat", "tee", "grep", "sed", "awk", "which", "type", "pip", "pip3", "git", "logger", "wandb")
+)
+# A Python that runs a module or a file.
+_STARTED = re.compile(
+    r"(?:^|[\s;&|(=])(?:[^\s;&|()=]*/)?python(?:3(?:\.\d+)?)?\s+(?:-[a-zA-Z]\w*\s+){0,5}(?:-m\s+\S|[^\s-]\S*\.py\s)"
+)
+_OPTION = re.compile(r"--?[\w-]+=")
 _MOST = 10
 _LOOK_AHEAD = 5
 _UNKNOWN = "__unknown_"
@@ -159,10 +170,15 @@ class _Unwrapping:
     def inner(self, found: Inner, most: int) -> Iterator[Inner]:
         words = [word.text() for word in found.command.words]
         program = words[0].rpartition("/")[2]
+        document = found.command.document
         if most == 0:
             return
         if program in _SHELLS and (place := _behind_option(words, "-c")) is not None:
             yield from self._script(found, found.command.words[place], most)
+        elif document is not None and (program in _READERS or words[-1].rpartition("/")[2] in (*_SHELLS, "-s", "-")):
+            inside = replace(found.command, document=None)
+            wrappers = found.wrappers if program in _SHELLS else (*found.wrappers, program)
+            yield from self._script(replace(found, command=inside, wrappers=wrappers), document, most)
         elif (taken := _taken_off(found.command.words, words)) is None:
             yield found
         else:
@@ -199,6 +215,26 @@ def _as_before(word: Word, unknown: Mapping[str, Unknown]) -> Word:
     return Word(tuple(unknown.get(part.name, part) if isinstance(part, Variable) else part for part in word.parts))
 
 
+def _anywhere(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str], tuple[Word, ...]] | None:
+    """Part a program that no table knows from the Python that it starts, or from the line that it is given as a word.
+
+    Programs that print their words, or keep them, start nothing.
+    """
+    name = texts[0].rpartition("/")[2]
+    if name in _KEEPERS or PYTHON.fullmatch(texts[0]):
+        return None
+    for at in range(1, len(texts)):
+        if PYTHON.fullmatch(texts[at]) and _STARTED.match(f"{texts[at]} {' '.join(texts[at + 1 : at + _LOOK_AHEAD])} "):
+            return name, texts[:at], words[at:]
+        if " " in texts[at] and _STARTED.search(texts[at]):
+            option = _OPTION.match(texts[at])
+            parts = words[at].parts
+            if option and isinstance(parts[0], str):
+                parts = (parts[0].removeprefix(option[0]), *parts[1:])
+            return name, texts[:at], (Word(parts),)
+    return None
+
+
 def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str], tuple[Word, ...]] | None:
     """Name the wrapper that a command begins with, and part its words from those inside; None for other commands."""
     # What a variable from outside, or one of two ways of the script, puts before the program.
@@ -208,7 +244,7 @@ def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str
         return named, texts[:opened], words[opened:]
     name, begin, wrapper = _wrapper(texts[:_LOOK_AHEAD])
     if wrapper is None:
-        return None
+        return _anywhere(words, texts)
     at = _after_options(texts, begin, wrapper.with_word) + wrapper.words
     is_module = wrapper.runs_python and any(word in _MODULE for word in texts[begin:at])
     # An option that is not in the table may have taken a word.
@@ -216,7 +252,7 @@ def _taken_off(words: tuple[Word, ...], texts: list[str]) -> tuple[str, list[str
         places = range(at, len(texts))
         at = next((i for i in places if _is_program(texts[i : i + _LOOK_AHEAD], files=wrapper.runs_python)), at)
     if at >= len(texts):
-        return None
+        return _anywhere(words, texts)
     is_file = wrapper.runs_python and texts[at].endswith(".py")
     python = ("python", "-m") if is_module else ("python",) if is_file else ()
     return name, texts[:at], (*(Word((word,)) for word in python), *words[at:])

@@ -35,6 +35,23 @@ AROUND = {
     "timeout -k 5 10 nice -n 5 env A=1 python -m x.y a=1": ("timeout", "nice", "env"),
     "$PREFIX python -m x.y a=1": ("${PREFIX}",),
     "bash -lc 'python -m x.y a=1'": (),
+    "bash <<EOF\npython -m x.y a=1\nEOF": (),
+    "A=1\nbash -s <<EOF\npython -m x.y a=$A\nEOF": (),
+    "bash <<< 'python -m x.y a=1'": (),
+    "ssh host <<'EOF'\nA=1\npython -m x.y a=$A\nEOF": ("ssh",),
+    "sbatch -N 2 <<EOF\n#!/bin/bash\nsrun python -m x.y a=1\nEOF": ("sbatch", "srun"),
+    "sbatch -N 2 --wrap 'cd /v && python -m x.y a=1'": ("sbatch",),
+    "sbatch --wrap='python -m x.y a=1'": ("sbatch",),
+    "cat > job.sh <<EOF\npython -m x.y a=1\nEOF\nbash job.sh": (),
+    "export A=1\ncat <<'EOF' > /tmp/job.sh\npython -m x.y a=$A\nEOF\nchmod +x /tmp/job.sh\n/tmp/job.sh": (),
+    "msprof --application='python -m x.y a=1' --output=/o": ("msprof",),
+    "mpirun -np 8 --hostfile h python -m x.y a=1": ("mpirun",),
+    "kubectl exec -it pod -- python -u -m x.y a=1": ("kubectl",),
+    "docker compose run --rm trainer python -m x.y a=1": ("docker",),
+    "tmux send-keys -t x 'python -m x.y a=1' C-m": ("tmux",),
+    "su - me -c 'python -m x.y a=1'": ("su",),
+    "sudo -E env A=1 python -m x.y a=1": ("sudo", "env"),
+    "numactl --cpunodebind=0 --membind=0 python -m x.y a=1": ("numactl",),
     "test -e x || python -m x.y a=1": (),
     "build || python -m x.y a=1": (),
 }
@@ -43,7 +60,7 @@ AROUND = {
 @pytest.mark.parametrize("text", AROUND)
 def test_it_is_found_and_what_stands_around_it_is_named(text: str) -> None:
     found = list(programs(read_script(text, "run.sh"), "run.sh"))
-    words = [tuple(word.text() for word in inner.command.words) for inner in found]
+    words = [tuple(word.text() for word in inner.command.words if word.text() != "-u") for inner in found]
     assert words[-1] == RUN
     assert found[-1].wrappers == AROUND[text]
 
@@ -58,6 +75,9 @@ def test_it_is_found_and_what_stands_around_it_is_named(text: str) -> None:
         ("srun hostname", ["hostname"]),
         ("ray job submit", ["ray", "job", "submit"]),
         ("nohup", ["nohup"]),
+        ("git commit -m 'run python -m x.y'", ["git", "commit", "-m", "run python -m x.y"]),
+        ("echo python -m x.y", ["echo", "python", "-m", "x.y"]),
+        ("cat > notes <<EOF\npython -m x.y\nEOF", ["cat"]),
     ],
 )
 def test_a_file_of_python_and_other_programs(text: str, words: list[str]) -> None:
