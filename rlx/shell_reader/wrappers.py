@@ -176,9 +176,9 @@ class _Unwrapping:
         if program in _SHELLS and (place := _behind_option(words, "-c")) is not None:
             yield from self._script(found, found.command.words[place], most)
         elif document is not None and (program in _READERS or words[-1].rpartition("/")[2] in (*_SHELLS, "-s", "-")):
-            inside = replace(found.command, document=None)
+            bare = replace(found.command, document=None)
             wrappers = found.wrappers if program in _SHELLS else (*found.wrappers, program)
-            yield from self._script(replace(found, command=inside, wrappers=wrappers), document, most)
+            yield from self._script(replace(found, command=bare, wrappers=wrappers), document, most)
         elif (taken := _taken_off(found.command.words, words)) is None:
             yield found
         else:
