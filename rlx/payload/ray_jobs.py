@@ -119,6 +119,7 @@ class Attempt:
         self.script: int | None = None
         self.script_end = 0.0
         self.to_log = False
+        self.listed = False
         self.kept = ""
 
     @property
@@ -234,7 +235,9 @@ class Attempt:
         words = read_text(self.attempt / SCRIPT).split()
         if self.script is None and len(words) > 1:
             self.script, self.script_end = int(words[0]), float(words[1])
-        rows = list(self.recorded()) + (list(self.printed()) if self.script is not None else [])
+        rows = list(self.recorded())
+        if self.script is not None:
+            rows += [*self.printed(), *self.in_own_clusters()]
         known = {job.id for job in self.jobs}
         for name, address, own, printed in rows:
             if name not in known and re.fullmatch(r"[^\s-]\S*", name) and re.fullmatch(r"https?://\S+", address):
@@ -257,6 +260,18 @@ class Attempt:
                     address = found[1].decode(errors="replace").rstrip("/")
                 elif found:
                     yield found[2].decode(errors="replace"), address, False, True
+
+    def in_own_clusters(self) -> Iterator[tuple[str, str, bool, bool]]:
+        """Yield the jobs of the clusters that the script started, once: a program may have submitted them."""
+        if self.listed:
+            return
+        self.listed = True
+        started = Path(read_text(self.attempt / RAY_TMP).strip() or "/nonexistent", "contained.json")
+        with suppress(*PROBLEMS, Unknown):
+            for cluster in json.loads(read_text(started)):
+                address = f"http://{cluster['host']}:{cluster['ports']['--dashboard-port']}"
+                for row in json.loads(self.request(Job(UNSEEN, "", "", "", address, own=True), "")):
+                    yield str(row["submission_id"] or ""), address, True, True
 
     def drop_never_submitted(self) -> None:
         """Forget what no cluster has got: the record is written first, and then the submission may fail."""

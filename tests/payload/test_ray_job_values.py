@@ -12,8 +12,8 @@ from rlx.payload.ray_jobs import Attempt, Job, code_of
 HERE = "http://127.0.0.1:8265"
 
 
-def job(status: str, code: str = "", **values: bool) -> Job:
-    return Job(status, code, "", "j1", HERE, **values)
+def job(status: str, code: str = "", *, outlived: bool = False, told: bool = False) -> Job:
+    return Job(status, code, "", "j1", HERE, outlived=outlived, told=told)
 
 
 @pytest.fixture

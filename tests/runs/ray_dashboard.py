@@ -149,7 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         _, _, _, name, *what = self.path.split("/")
         self.dashboard.asked.append(f"{self.command} {self.path}")
         job = self.dashboard.jobs.get(name)
-        if job is None:
+        if not name:
+            rows = [{"type": "SUBMISSION", "submission_id": each} for each in self.dashboard.jobs]
+            self._answer(200, [*rows, {"type": "DRIVER", "submission_id": None}])
+        elif job is None:
             self._send(404, f"Job {name} does not exist".encode())
         elif what == ["stop"]:
             job.stop()

@@ -222,6 +222,15 @@ def test_a_job_that_no_wrapper_saw_is_found_by_what_ray_prints(ray: Dashboard) -
     assert "two" in log_of(ref).splitlines()
 
 
+def test_a_job_that_a_program_submits_to_the_runs_own_ray_is_found_there(ray: Dashboard) -> None:
+    cluster = f'[{{"host": "127.0.0.1", "ports": {{"--dashboard-port": {ray.port}}}}}]'
+    quietly = submit(ray, "no-wait", "sleep 3; echo two; exit 5", options="unrecorded").strip() + " >/dev/null\n"
+    ref = launched(f"echo '{cluster}' >$RLX_RAY_TMP/contained.json\n{quietly}")
+    seen = ended(ref)
+    assert (seen.state, seen.exit_code) == (RunState.FAILED, 5)
+    assert "two" in log_of(ref).splitlines() and "Terminated" not in log_of(ref)
+
+
 def test_secrets_are_masked_in_the_log_of_a_job(ray: Dashboard) -> None:
     (ref,) = start(
         job_plan(submit(ray, "no-wait", "echo hush-hush-hush"), secrets=("T",)), secrets={"T": "hush-hush-hush"}

@@ -104,7 +104,8 @@ def test_jobs_that_wait_or_not_and_fail_or_not(head: Head) -> None:
     script = head.submit("first", "echo one; exit 3", waits=True) + head.submit("second", "echo two", waits=True)
     script += head.submit("third", "echo three; sleep 5; echo four; exit 5", waits=False)
     ref = launched(script)
-    seen = until(lambda: found if (found := see(ref)).state.is_terminal else None, "it ends", PATIENCE_S)
+    until(lambda: see(ref).state.is_terminal, "it ends", PATIENCE_S)
+    seen = see(ref)
     assert (seen.state, seen.exit_code) == (RunState.FAILED, 5)
     lines = log_of(ref).splitlines()
     # Of a job that failed, Ray repeats the last lines itself.

@@ -48,16 +48,19 @@ launch_followed() {
     follower=$!
     (launch) || code=$?
     note_script
-    # What no wrapper saw, Ray has told the log.
-    [ -s "$ATTEMPT/$RAY_JOBS_FILE" ] || ! grep -qs 'Job submission server address' "$ATTEMPT/$LOG_FILE" ||
+    # What no wrapper saw, Ray has told the log, or the Ray of the run can tell.
+    if [ ! -s "$ATTEMPT/$RAY_JOBS_FILE" ] &&
+        { [ -e "$RLX_RAY_TMP/contained.json" ] || grep -qs 'Job submission server address' "$ATTEMPT/$LOG_FILE"; }; then
         put "$STATE/$RAY_STATE_FILE" 'open -'
-    jobs_open || kill -s KILL "$follower" 2>/dev/null
+    fi
+    [ -s "$ATTEMPT/$RAY_JOBS_FILE" ] || kill -s KILL "$follower" 2>/dev/null
     # A batch scheduler ends the run, and its jobs with it.
     [ ! -e "$STATE/$CUT_FILE" ] || ! jobs_open || jobs_program stop "$run" "$ATTEMPT" 0 >/dev/null
     follow_jobs
 }
 
 follow_once_submitted() {
+    trap - TERM
     until [ -s "$ATTEMPT/$RAY_JOBS_FILE" ]; do sleep "$SUBMITTED_S" >/dev/null 2>&1; done
     jobs_program follow "$run" "$ATTEMPT"
 }
