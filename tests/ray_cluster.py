@@ -25,7 +25,7 @@ class RayHead:
     def __init__(self, folder: Path, cpus: int, gpus: int) -> None:
         self.folder = folder
         gcs, dashboard, client = free_ports(3)
-        self.address = f"http://127.0.0.1:{dashboard}"
+        self.address, self.gcs = f"http://127.0.0.1:{dashboard}", gcs
         environment = {name: text for name, text in os.environ.items() if not name.startswith(("RAY_", "RLX_"))}
         environment |= {
             "RAY_USAGE_STATS_ENABLED": "0",
@@ -92,12 +92,13 @@ class RayHead:
     # ---- its processes ----
 
     def pids(self, word: str = "") -> list[int]:
-        """Its own processes alone: each names its folder."""
+        """Its own processes alone: each names its folder, or the port that it was given for its head."""
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                if str(self.folder) in line and word in line and int(entry.name) != os.getpid():
+                is_own = str(self.folder) in line or (f":{self.gcs} " in line and "ray" in line)
+                if is_own and word in line and int(entry.name) != os.getpid():
                     found.append(int(entry.name))
         return found
 
@@ -138,6 +139,9 @@ class RayHead:
         with suppress(AssertionError):
             self.until(lambda: not self.pids(), "its processes are gone", 20)
         self.kill()
+        # The lock of runs that wait for its devices.
+        for lock in Path("/tmp").glob(f"rlx-ray-{os.getuid()}-http---127.0.0.1-{self.address.rpartition(':')[2]}"):
+            lock.unlink()
 
     def _signal(self, number: int) -> None:
         for pid in self.pids():

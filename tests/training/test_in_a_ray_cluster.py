@@ -43,7 +43,7 @@ def test_it_waits_for_its_devices_trains_and_is_valid(cluster: RayHead, laptop: 
     waiting = laptop.until(run, lambda row: row["state"] == "queued" and "0 of 1" in row["detail"])
     assert "1 GPU" in waiting["detail"]
     cluster.stop("neighbour")
-    row = laptop.until(run, lambda row: row["state"] == "finished", 900)
+    row = laptop.until(run, lambda row: row["state"] == "finished", 1100)
     assert (row["steps_done"], row["last_validation"]["step"], row["verdict"]["status"]) == (2, 2, "valid"), row
     events = [path.name for path in (Path(row["run_dir"]) / "latest/events").iterdir()]
     assert events, "the workers, which Ray started, wrote their evidence"
@@ -56,7 +56,7 @@ def test_it_waits_for_its_devices_trains_and_is_valid(cluster: RayHead, laptop: 
 
 def test_a_stop_ends_its_workers_and_not_the_cluster(cluster: RayHead, laptop: Laptop) -> None:
     run = launched(laptop, cluster)
-    laptop.until(run, lambda row: row["steps_done"] >= 1, 900)
+    laptop.until(run, lambda row: row["steps_done"] >= 1, 1100)
     assert any("ray::" in line for line in processes_of(run).values())
     laptop.rlx("stop", run)
     assert not processes_of(run)
