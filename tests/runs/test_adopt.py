@@ -22,7 +22,7 @@ from rlx.model import LOCAL
 from rlx.payload import __file__ as payload
 from rlx.runs import Index
 from rlx.runs.control import attach_command
-from rlx.runs.importing.log_copy import Extent, ask_log
+from rlx.runs.importing.log_copy import Extent, LogCopy, ask_log
 from tests.cli.support import rlx
 from tests.conftest import CASES, REPOSITORY
 from tests.wording import settled
@@ -115,7 +115,6 @@ def test_a_run_that_grows(log: Path, writer: Writer, wording: SnapshotAssertion)
     assert row(run)["steps_done"] == 20
     assert row(run)["state"] == "running"
     writer.end()
-    age(log)
     seen = row(run)
     assert seen["state"] == "finished"
     assert settled(seen["detail"], {str(log): "log"}) == wording
@@ -123,6 +122,31 @@ def test_a_run_that_grows(log: Path, writer: Writer, wording: SnapshotAssertion)
     assert seen["verdict"]["status"] == "unverified"
     assert (Path(seen["run_dir"]) / "latest/log").read_bytes() == BASELINE
     rlx("wait", run)
+
+
+def test_a_run_whose_process_ended_before_its_last_step_is_lost_a_minute_later(log: Path, writer: Writer) -> None:
+    """Some programs open their log anew for each line, so that one without a writer may go on."""
+    writer.write(BASELINE[: cut(BASELINE, b"step:7 ")])
+    run = adopt(log)
+    assert row(run)["state"] == "running"
+    writer.end()
+    os.utime(log, (time.time() - 70,) * 2)
+    assert row(run)["state"] == "lost"
+
+
+@pytest.mark.parametrize(
+    ("had_writer", "quiet_s", "is_written"),
+    [(False, 70, True), (False, 1000, False), (True, 30, True), (True, 70, False)],
+)
+def test_a_log_whose_writer_cannot_be_seen(had_writer: bool, quiet_s: float, is_written: bool) -> None:
+    """Such a writer may be another user's, or in a container. One that was seen before has closed the log."""
+    assert LogCopy(changed=1000.0, now=1000.0 + quiet_s, had_writer=had_writer).is_written is is_written
+
+
+def test_a_run_that_ended_a_minute_before_it_is_tracked(log: Path) -> None:
+    log.write_bytes(BASELINE)
+    os.utime(log, (time.time() - 70,) * 2)
+    assert row(adopt(log))["state"] == "finished"
 
 
 def test_a_run_that_was_killed_is_lost(log: Path, wording: SnapshotAssertion) -> None:

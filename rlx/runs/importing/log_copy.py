@@ -39,6 +39,8 @@ _PATIENCE_S = 10.0
 _IN_PARALLEL = 64
 _QUIET_S = 900.0
 """Where no writer can be seen: a log older than this is not being written. A long rollout takes minutes."""
+_CLOSED_S = 60.0
+"""The same where a writer was seen before. Some open the log anew for each line."""
 _MOST_BYTES = 16 * 1024**2
 """Little enough to arrive in time over a slow connection."""
 _REASONS = {"log": "", "denied": "this user may not read it", "other": "it is no file"}
@@ -58,8 +60,9 @@ class LogCopy:
     """How far the copy goes: `extent` of attempt `attempt`, with `left` bytes not copied yet.
 
     `changed` is when the log was last written and `now` when that was queried, by the clock of its host; `as_of` is the
-    same moment by this machine's; `silent_since`: the first failed query after it. `writers` as in LogAnswer; `gone`:
-    the file no longer exists, or another run writes it now.
+    same moment by this machine's; `silent_since`: the first failed query after it. `writers` as in LogAnswer;
+    `had_writer`: a process was seen that had it open for writing. `gone`: the file no longer exists, or another run
+    writes it now.
     """
 
     attempt: int = 1
@@ -71,6 +74,7 @@ class LogCopy:
     silent_since: float | None = None
     writers: int | None = None
     gone: bool = False
+    had_writer: bool = False
 
     @property
     def final(self) -> bool:
@@ -85,7 +89,9 @@ class LogCopy:
     @property
     def is_written(self) -> bool:
         """Tell whether a process had it open for writing when it was last queried, or may have had."""
-        return not self.gone and (self.quiet_s < _QUIET_S if self.writers is None else self.writers > 0)
+        if self.gone or self.writers is not None:
+            return not self.gone and bool(self.writers)
+        return self.quiet_s < (_CLOSED_S if self.had_writer else _QUIET_S)
 
 
 # ---- what other modules ask of a copy --------------------------------------------------------------------------------
@@ -176,14 +182,18 @@ def _observation(ref: RunRef, copy: LogCopy, problem: RlxError | None) -> Observ
 def _state(ref: RunRef, copy: LogCopy) -> tuple[RunState, str]:
     """Derive the state: running if the log is written, finished if it shows the last step, otherwise lost.
 
-    How the command ended is recorded nowhere.
+    After the last step, a writer that cannot be seen counts as ended: at once if it was seen before. How the command
+    ended is recorded nowhere.
     """
-    if copy.is_written:
+    may_have_ended = copy.writers is None and (copy.had_writer or copy.quiet_s >= _CLOSED_S)
+    if copy.is_written and not (may_have_ended and not copy.left and _shows_its_end(ref)):
         ago = f"last written {duration(copy.quiet_s)} ago"
         why = "a process has it open for writing" if copy.writers else f"{ago}; its writer is not visible"
         return RunState.RUNNING, why
     if copy.gone:
         why = "the log is gone or another run's"
+    elif copy.writers is None and copy.had_writer:
+        why = "the process that wrote the log has ended"
     elif copy.writers is None:
         why = f"last written {duration(copy.quiet_s)} ago; its writer would not be visible there"
     else:
@@ -252,7 +262,16 @@ def _extend(run_dir: Path, copy: LogCopy, answer: LogAnswer | None, now: float) 
         clock.write(f"{int(time.time())} {answer.extent.bytes}\n")
     point_latest(run_dir, attempt)
     left = answer.length - answer.extent.bytes
-    return LogCopy(attempt, answer.extent, left, answer.changed, answer.now, now, writers=answer.writers)
+    return LogCopy(
+        attempt,
+        answer.extent,
+        left,
+        answer.changed,
+        answer.now,
+        now,
+        writers=answer.writers,
+        had_writer=copy.had_writer or bool(answer.writers),
+    )
 
 
 def point_latest(run_dir: Path, attempt: int) -> None:
