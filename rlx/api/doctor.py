@@ -65,11 +65,12 @@ def _without(target: Target) -> Checkup:
     from rlx.hosts import transport_for
     from rlx.model import Place
     from rlx.planning.host_query import findings_of, query_site
+    from rlx.planning.host_requirements import HostRequirements
 
     place = target.site.place
     # The host itself is queried, also where runs are in a container: the probes for the container are sent along.
     outside = Place(place.host, place.destination, place.via)
-    results = query_site(transport_for(outside), target.site)
+    results = query_site(transport_for(outside), target.site, HostRequirements(declared=target.declared))
     return Checkup(results, findings_of(results))
 
 

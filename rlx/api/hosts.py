@@ -48,6 +48,12 @@ class Target:
         """On this machine itself, and in no container."""
         return self.site.place.is_local and self.site.container is None
 
+    @property
+    def declared(self) -> tuple[str, int] | None:
+        """Return kind and number of the devices that the host's entry declares; None for a CPU, or no number."""
+        device = self.host.device
+        return (device.kind, device.count) if device and device.count and device.kind != "cpu" else None
+
     def may_start(self, python: str) -> bool:
         """Tell whether an interpreter may be started to query every node. A consent is remembered."""
         return all([_may_start(node, python, self.consents) for node in self.nodes])

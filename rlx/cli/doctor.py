@@ -162,6 +162,8 @@ def _npus(side: Side) -> Iterator[tuple[str, str]]:
     yield "NPU driver", ", ".join(versions)
     numbers = side.of("devices").get("numbers", ())
     yield "NPU nodes", f"{len(numbers)} (/dev/davinci{numbers[0]}–{numbers[-1]})" if numbers else ""
+    gpus = side.of("devices").get("gpus", ())
+    yield "GPU nodes", f"{len(gpus)} (/dev/nvidia{gpus[0]}–{gpus[-1]})" if gpus else ""
     processes = found.get("processes") or []
     for chip in found.get("chips") or ():
         held = [one for one in processes if (one["npu"], one["chip"]) == (chip["npu"], chip["chip"] or 0)]

@@ -20,7 +20,13 @@ from rlx.model.finding import Finding, Severity, finding_text, fix_line, fix_tex
 from rlx.model.jsonable import from_jsonable, salvage_jsonable, to_jsonable
 from rlx.model.launch_plan import PLAN_SCHEMA_VERSION, START_VARIABLES, Cluster, LaunchPlan, PlannedFile
 from rlx.model.registration import RegisteredArm, Registration
-from rlx.model.run_expectations import BatchesAStep, Expectations, ExpectedCorrection, WeightExpectation
+from rlx.model.run_expectations import (
+    BatchesAStep,
+    Expectations,
+    ExpectedCorrection,
+    StatedExpectations,
+    WeightExpectation,
+)
 from rlx.model.run_state import RunState
 from rlx.model.site import (
     DEFAULT_LEASES,
@@ -70,6 +76,7 @@ __all__ = [
     "Severity",
     "SigmaSteps",
     "Site",
+    "StatedExpectations",
     "WeightExpectation",
     "finding_text",
     "fix_line",

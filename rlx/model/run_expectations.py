@@ -19,6 +19,7 @@ class Expectations:
     `batches`: of the data that a step may take, where the trainer takes several and logs how many; None elsewhere.
     `weights`: what the run records of the weights that it trains and generates with; None: nothing.
     `is_read`: steps and validations are those of the configuration that the log prints, which no plan set.
+    `stated`: what the launch of a script expected of it (`--expect`); None: nothing.
     """
 
     total_steps: int | None
@@ -35,11 +36,33 @@ class Expectations:
     is_read: bool = False
     batches: BatchesAStep | None = None
     weights: WeightExpectation | None = None
+    stated: StatedExpectations | None = None
 
     @property
     def reports_signal(self) -> bool:
         """Return whether the log shows the noise a second time, by the gap or by what stands in for it."""
         return self.reports_probability_gap or bool(self.witness)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedExpectations:
+    """What a person expected of a script when it was launched; None: nothing was said.
+
+    `every`: a validation after so many steps and after the last one; 0: none.
+    """
+
+    steps: int | None = None
+    every: int | None = None
+    items: int | None = None
+
+    def __str__(self) -> str:
+        each = "1 step" if self.every == 1 else f"{self.every} steps"
+        parts = (
+            "" if self.steps is None else f"{self.steps} step{'s' * (self.steps != 1)}",
+            "" if self.every is None else f"a validation every {each}" if self.every else "no validation",
+            "" if self.items is None else f"{self.items} validation item{'s' * (self.items != 1)}",
+        )
+        return ", ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True)

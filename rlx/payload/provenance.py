@@ -65,11 +65,11 @@ def main(output: str, model: str, data_files: Sequence[str]) -> None:
         "commits": {name: attempt(commit, root) for name, root in sources.items()},
         "changes": {name: attempt(changes, root) for name, root in sources.items()},
         "data": {path: attempt(fingerprint, Path(path)) for path in data_files},
-        "model": attempt(provenance_weights.shape_of, Path(model)),
+        "model": attempt(provenance_weights.shape_of, provenance_weights.folder_of(model)),
     }
     write(Path(output), json.dumps(record, indent=1, sort_keys=True))
     if isinstance(record["model"], dict):
-        provenance_weights.start(output, model, os.getppid())
+        provenance_weights.start(output, record["model"]["path"], os.getppid())
 
 
 def attempt(function: Callable[..., Any], *arguments: Any) -> Any:

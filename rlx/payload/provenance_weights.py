@@ -31,6 +31,16 @@ class TrainingEndedError(Exception):
     """The digest is not needed any more."""
 
 
+def folder_of(model: str) -> Path:
+    """Return the folder of a model; of a name on the Hugging Face hub, the one in the cache that it stands for."""
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.environ.get("HF_HUB_CACHE") or f"{home}/hub").expanduser() / f"models--{model.replace('/', '--')}"
+    with suppress(OSError):
+        if not Path(model).is_dir():
+            return cache / "snapshots" / (cache / "refs/main").read_text(encoding="utf-8").strip()
+    return Path(model)
+
+
 def shape_of(folder: Path) -> dict[str, Any]:
     """Record a model's folder: number and bytes of its weight files, digests of what distinguishes models.
 

@@ -41,6 +41,7 @@ _CHECKS: tuple[Callable[[ProbeResults], Iterator[Finding]], ...] = (
     machine.processes,
     npu.table,
     npu.devices,
+    npu.declared,
     npu.health,
     npu.holders,
     npu.image,
@@ -150,9 +151,10 @@ def environment_questions(site: Site, wanted: HostRequirements) -> list[Question
         *([python_question(ACCELERATOR, "accelerator.py", site, wanted.python, wanted.workdir)] if on_npus else []),
     ]
     reader = wanted.python if wanted.may_start else HostRequirements().python
+    site_of_files = replace(site, env={**site.env, **dict(wanted.env)})
     inside = [
         *(of_run if wanted.may_start else []),
-        *([python_question(PATHS, "paths.py", site, reader, wanted.workdir, *files)] if files else []),
+        *([python_question(PATHS, "paths.py", site_of_files, reader, wanted.workdir, *files)] if files else []),
         *(
             [python_question(OVERLAP, "overlap.py", site, reader, wanted.workdir, *overlap_arguments(wanted.pairs))]
             if wanted.pairs

@@ -45,6 +45,9 @@ FileCheck = Callable[[DataFile, Mapping[str, Any]], Iterator[HostFinding]]
 class HostRequirements:
     """What a recipe requires of its host. Without a recipe nothing is required, and the facts are only shown.
 
+    `env`: the recipe's variables about the Hugging Face hub.
+    `declared`: kind and number of the devices in the host's entry, where a person or a script relies on that alone.
+
     `devices` is the number for each of the `nodes`. `cpus`: with fewer of them the run would never start. Without
     `may_start`, `python` is not started for the query. `pairs`: training and validation files whose overlap the recipe
     does not waive, and the column of the prompts.
@@ -62,6 +65,8 @@ class HostRequirements:
     cpus: int = 0
     trackers: tuple[str, ...] = ()
     pairs: tuple[tuple[str, str, str], ...] = ()
+    declared: tuple[str, int] | None = None
+    env: tuple[tuple[str, str], ...] = ()
 
 
 def data_files(recipe: Recipe) -> Iterator[DataFile]:
@@ -139,6 +144,7 @@ def requirements_of(arms: Sequence[ResolvedRecipe]) -> HostRequirements:
         cpus=max(map(host.cpus, arms)),
         pairs=tuple(dict.fromkeys(pair for one in resolved for pair in _pairs(one, host))),
         trackers=tuple(dict.fromkeys(name for one in resolved if one.track for name in one.track.to)),
+        env=tuple((name, value) for name, value in first.env.items() if name.startswith(("HF_", "TRANSFORMERS_"))),
     )
 
 

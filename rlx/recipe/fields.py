@@ -15,6 +15,7 @@ from rlx.secret_text import mask
 NAME_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 # A run directory is called <recipe>-<arm>-s<seed>-<time>-<hex>; file names end at 255 bytes.
 NAME_LIMIT = 64
+HUB_ID = r"[A-Za-z0-9][A-Za-z0-9_.-]*/[A-Za-z0-9][A-Za-z0-9_.-]*"
 _VARIABLE_PATTERN = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
@@ -55,6 +56,19 @@ def _check_override_key(key: str) -> str:
     if not re.fullmatch(r"(?:\+{1,2}|~)?[^\s=+~'\"]+", key):
         raise refuse(f"{key!r} is no key of a back-end: write it as section.key, without spaces, quotes and '='")
     return key
+
+
+def _check_model_path(path: str) -> str:
+    if not is_hub_id(path) and not (path.startswith(("/", "~/")) and "\n" not in path):
+        raise refuse(
+            "must be a folder on the host (absolute, or starting with ~/), or ORG/NAME on the Hugging Face hub"
+        )
+    return path
+
+
+def is_hub_id(path: str) -> bool:
+    """Tell whether it names a model of the Hugging Face hub, such as Qwen/Qwen2.5-0.5B-Instruct, and no folder."""
+    return re.fullmatch(HUB_ID, path) is not None and ".." not in path
 
 
 def _check_finding_id(id: str) -> str:
@@ -110,6 +124,9 @@ Positive = Annotated[int, Field(ge=1, le=2**40)]
 Text = Annotated[str, Field(min_length=1)]
 Name = Annotated[str, AfterValidator(check_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME_PATTERN}$"})]
 HostPath = Annotated[str, AfterValidator(_check_host_path), WithJsonSchema({"type": "string", "pattern": "^(/|~/)"})]
+ModelPath = Annotated[
+    str, AfterValidator(_check_model_path), WithJsonSchema({"type": "string", "pattern": f"^(/|~/|{HUB_ID}$)"})
+]
 Variable = Annotated[str, AfterValidator(_check_variable)]
 OverrideKey = Annotated[str, AfterValidator(_check_override_key)]
 FindingId = Annotated[

@@ -29,6 +29,7 @@ from rlx.recipe.fields import (
     FindingId,
     HostPath,
     LoraTargets,
+    ModelPath,
     Name,
     NoiseFactor,
     NoiseTargets,
@@ -139,7 +140,7 @@ class Lora(Section):
 class Model(Section):
     """The model that is trained."""
 
-    path: HostPath = Field(description="Folder of the model on the host")
+    path: ModelPath = Field(description="Folder of the model on the host, or its name on the Hugging Face hub")
     arch: Text | None = Field(
         None, description="Architecture, such as qwen2.5-1.5b; null: config.json is read on the host"
     )

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -362,6 +365,72 @@ def test_model_and_data() -> None:
     assert asked({**train, "rows": 7000}) == {"RLX551": WARNING}
     assert asked({**train, "columns": ["question"]}) == {"RLX552": ERROR}
     assert asked({**train, "unread": "there is no pyarrow"}) == {"RLX553": NOTE}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """Answers about two models, and notes the method of every question."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_HEAD(self) -> None:
+        self.asked.append(self.command)
+        self.send_response({"/there/it-is": 200, "/gated/it-is": 401}.get(self.path.partition("/resolve/")[0], 404))
+        self.end_headers()
+
+    def log_message(self, *words: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def hub() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "expected", "words"),
+    [
+        ("cached/it-is", {}, {}, ""),
+        ("there/it-is", {}, {"RLX555": NOTE}, "downloads it"),
+        ("there/it-is", {"HF_HUB_OFFLINE": "1"}, {"RLX550": ERROR}, "offline"),
+        ("gated/it-is", {}, {"RLX550": ERROR}, "token"),
+        ("nowhere/it-is", {}, {"RLX550": ERROR}, "no such model"),
+        ("there/it-is", {"HF_ENDPOINT": "http://127.0.0.1:9"}, {"RLX550": ERROR}, "cannot be reached"),
+    ],
+)
+def test_a_model_of_the_hub_is_looked_for_and_not_downloaded(
+    name: str, env: dict[str, str], expected: object, words: str, hub: str, tmp_path: Path
+) -> None:
+    snapshot = tmp_path / "hub/models--cached--it-is/snapshots/0a1b"
+    snapshot.mkdir(parents=True)
+    for file in ("config.json", "model.safetensors"):
+        (snapshot / file).touch()
+    script = REPOSITORY / "rlx/planning/probing/scripts/paths.py"
+    around = {"PATH": os.environ["PATH"], "HF_HOME": str(tmp_path), "HF_ENDPOINT": hub, "no_proxy": "127.0.0.1", **env}
+    command = [sys.executable, str(script), "", "model", name]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, env=around).stdout
+    wanted = HostRequirements(backend="verl", files=(DataFile("model", name),))
+    found = look({"paths": answer, "packages": packages(verl="0.7.1")}, wanted=wanted)
+    assert said(found) == expected
+    assert words in "".join(finding.message for finding in found)
+    assert set(Hub.asked) <= {"HEAD"}
+
+
+def test_devices_that_only_the_entry_of_the_host_has() -> None:
+    eight = HostRequirements(declared=("npu", 8))
+    assert said(look({"devices": ""}, wanted=eight)) == {"RLX507": ERROR}
+    two = "/dev/davinci0 yes\n/dev/davinci1 yes\n"
+    assert "2 device node(s)" in message(look({"devices": two}, wanted=eight), "RLX507")
+    assert said(look({"devices": two}, wanted=replace(eight, devices=2))) == {"RLX507": WARNING}
+    gpus = "/dev/nvidia0 yes\n/dev/nvidia1 yes\n"
+    assert said(look({"devices": gpus}, wanted=HostRequirements(declared=("cuda", 2)))) == {}
+    assert said(look({"devices": gpus}, wanted=HostRequirements(declared=("cuda", 4)))) == {"RLX507": ERROR}
+    assert said(look({}, wanted=eight)) == {}, "nothing is known"
 
 
 def test_trackers_of_the_recipe_that_are_not_there(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rlx.model.run_dir import LOG_FILE, PRINTED_FILE
 
 if TYPE_CHECKING:
     from rlx.backends.shared.rendering import EffectiveSettings
-    from rlx.model import Finding, LaunchPlan, Site
+    from rlx.model import Finding, LaunchPlan, Site, StatedExpectations
     from rlx.recipe import ResolvedRecipe
     from rlx.recipe.schema import Aqn
 
@@ -130,6 +130,13 @@ def host_path(value: object) -> object:
     return path if path.startswith(("/", "~/")) and "${" not in path and "\n" not in path else ABSENT
 
 
+def model_path(value: object) -> object:
+    """Read the path of a model, or its name on the Hugging Face hub."""
+    from rlx.recipe.fields import is_hub_id
+
+    return value if isinstance(value, str) and is_hub_id(value) else host_path(value)
+
+
 def full_path(value: object, workdir: str) -> object:
     """Read a path on the host; complete one that is relative to the folder of the launch."""
     if workdir and isinstance(value, str) and value and not value.startswith(("/", "~")) and "${" not in value:
@@ -180,7 +187,7 @@ class UsersScript:
     `control` the arm that the others of the launch are compared with. `aqn` is the noise that is to be added from
     outside, over so many `steps`; None and 0: none. `device_list` are the devices that a person named. `secrets` are
     names of variables. `findings` are those about the script and its surroundings. `is_apart`: it may name processes
-    of others.
+    of others. `stated` is what its launch expects of it.
     """
 
     name: str
@@ -202,6 +209,7 @@ class UsersScript:
     control: str | None = None
     findings: tuple[Finding, ...] = ()
     is_apart: bool = False
+    stated: StatedExpectations | None = None
 
     @property
     def given(self) -> tuple[str, ...]:

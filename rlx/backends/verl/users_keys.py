@@ -16,7 +16,7 @@ from rlx.backends.shared.users_launches import (
     among,
     from_home,
     full_path,
-    host_path,
+    model_path,
     number,
     often,
     same,
@@ -73,7 +73,7 @@ OWN: Mapping[str, str] = {
 _KINDS = among("grpo", "rloo", "reinforce_plus_plus", gae="ppo")
 _FIELDS = (
     RecipeField("algorithm.adv_estimator", "algorithm.kind", _KINDS),
-    RecipeField(f"{_MODEL}.path", "model.path", host_path),
+    RecipeField(f"{_MODEL}.path", "model.path", model_path),
     RecipeField(f"{_ROLLOUT}.dtype", "model.dtype", among("bfloat16", "float16", "float32", half="float16")),
     RecipeField("data.prompt_key", "data.prompt_key", text),
     RecipeField("data.max_prompt_length", "data.max_prompt_tokens", whole),

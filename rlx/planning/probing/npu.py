@@ -137,11 +137,14 @@ def _process(headings: Sequence[str], cells: Sequence[str]) -> Iterator[dict[str
 
 
 def parse_devices(text: str) -> dict[str, Any]:
-    """Parse the numbers of /dev/davinciN, the driver's nodes, and the nodes that this user may not open."""
-    nodes = dict(re.findall(r"^(/dev/\S+) (yes|no)$", text, re.MULTILINE))
-    numbers = [int(found[1]) for node in nodes if (found := re.fullmatch(r"/dev/davinci(\d{1,4})", node))]
+    """Parse the numbers of /dev/davinciN and of /dev/nvidiaN, the NPU driver's nodes, and those not to be opened."""
+    found = dict(re.findall(r"^(/dev/\S+) (yes|no)$", text, re.MULTILINE))
+    gpus = {node: int(match[1]) for node in found if (match := re.fullmatch(r"/dev/nvidia(\d{1,4})", node))}
+    nodes = {node: may for node, may in found.items() if node not in gpus}
+    numbers = [int(match[1]) for node in nodes if (match := re.fullmatch(r"/dev/davinci(\d{1,4})", node))]
     return {
         "numbers": sorted(numbers),
+        "gpus": sorted(gpus.values()),
         "manager": sorted(node for node in nodes if not re.fullmatch(r"/dev/davinci\d{1,4}", node)),
         "denied": sorted(node for node, may in nodes.items() if may == "no"),
     }
@@ -173,6 +176,7 @@ DEVICES = Probe("devices", "devices.sh", parse_devices)
 ASCEND = Probe("ascend", "ascend.sh", parse_ascend)
 
 
+_NODES = {"npu": "/dev/davinci", "cuda": "/dev/nvidia"}
 _BINDS = (
     "--device /dev/davinci_manager --device /dev/devmm_svm --device /dev/hisi_hdc -v /usr/local/dcmi:/usr/local/dcmi"
 )
@@ -217,6 +221,31 @@ def _unanswered(where: str, found: ProbeFacts, results: ProbeResults, inside: bo
         fix = f"create the container with {_BINDS}" if inside else "another container may hold the devices: docker ps"
     severity = Severity.ERROR if wants_npus(results) else Severity.WARNING
     return Finding("RLX531", severity, message, fix, where)
+
+
+def found_devices(results: ProbeResults) -> tuple[str, tuple[int, ...]] | None:
+    """Return kind and numbers of the devices where a run would train; None where there are none or none was asked."""
+    found = results.environment.of("devices") if results.environment else {}
+    kinds = (("npu", found.get("numbers")), ("cuda", found.get("gpus")))
+    return next(((kind, tuple(numbers)) for kind, numbers in kinds if numbers), None)
+
+
+def declared(results: ProbeResults) -> Iterator[Finding]:
+    """Compare the device nodes with the devices that the host's entry declares."""
+    side, wanted = results.environment, results.wanted.declared
+    if wanted is None or side is None or "devices" not in side.facts:
+        return
+    kind, count = wanted
+    have = len(side.of("devices")["numbers" if kind == "npu" else "gpus"])
+    if have >= count:
+        return
+    on_host = len(results.host.of("devices").get("numbers" if kind == "npu" else "gpus", ()))
+    fix = "correct device in its entry (rlx hosts show names the file)"
+    if results.site.container and on_host >= count:
+        fix = "the container lacks them: create it with --device for each"
+    message = f"the entry of {results.site.host} declares {count} × {kind}, and there are {have} device node(s)"
+    severity = Severity.ERROR if have < (results.wanted.devices or count) else Severity.WARNING
+    yield Finding("RLX507", severity, f"{message} {_NODES[kind]}N", fix, results.where)
 
 
 def devices(results: ProbeResults) -> Iterator[Finding]:

@@ -203,12 +203,27 @@ def overlap(results: ProbeResults) -> Iterator[Finding]:
 
 
 def _model(wanted: DataFile, facts: ProbeFacts, where: str) -> Iterator[Finding]:
-    if facts["kind"] != "folder":
+    if hub := facts.get("hub"):
+        yield from _of_hub(wanted.path, hub, where)
+    elif facts["kind"] != "folder":
         yield _missing(wanted, where)
     elif not facts.get("config") or not facts.get("weight_files"):
         lacks = "config.json" if not facts.get("config") else "weights (*.safetensors, *.bin)"
         message = f"model.path: {wanted.path} has no {lacks}"
         yield Finding("RLX550", Severity.ERROR, message, "copy the whole model there", where)
+
+
+def _of_hub(name: str, hub: ProbeFacts, where: str) -> Iterator[Finding]:
+    """Judge a model of the Hugging Face hub, of which nothing was downloaded."""
+    if hub["cached"]:
+        return
+    if hub["problem"]:
+        message = f"model.path: {name} is not in the cache of Hugging Face there, and {hub['problem']}"
+        fix = f"hf download {name}, on a machine that reaches the hub, and copy the folder there; or name another model"
+        yield Finding("RLX550", Severity.ERROR, message, fix, where)
+    else:
+        message = f"model.path: {name} is not in the cache of Hugging Face there: the run downloads it when it starts"
+        yield Finding("RLX555", Severity.NOTE, message, f"hf download {name}, there, before the launch", where)
 
 
 def _data(wanted: DataFile, facts: ProbeFacts, where: str) -> Iterator[Finding]:

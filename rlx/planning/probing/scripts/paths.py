@@ -6,6 +6,7 @@ Arguments: the folder that a run starts in, or nothing; ROLE PATH, in pairs.
 import ast
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -17,6 +18,39 @@ def model(path):
         "weight_files": len(weights),
         "bytes": sum(file.stat().st_size for file in weights),
     }
+
+
+def hub(name):
+    """Return what is known of a model of the Hugging Face hub: in the cache here, or on the hub. Downloads nothing."""
+    home = os.environ.get("HF_HOME") or "~/.cache/huggingface"
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home + "/hub").expanduser() / ("models--" + name.replace("/", "--"))
+    for snapshot in cache.glob("snapshots/*"):
+        found = model(snapshot)
+        if found["config"] and found["weight_files"]:
+            return {"cached": True, **found}
+    if any(os.environ.get(each, "").lower() in ("1", "true", "yes", "on") for each in OFFLINE):
+        return {"cached": False, "problem": "the environment says offline"}
+    return {"cached": False, "problem": unreached(name)}
+
+
+def unreached(name):
+    """Ask the hub for the headers of one small file. Return why it cannot be had, or nothing."""
+    from urllib import error, request
+
+    endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
+    place = endpoint.rpartition("@")[2]
+    asked = request.Request(f"{endpoint}/{name}/resolve/main/config.json", method="HEAD")
+    if os.environ.get("HF_TOKEN"):
+        asked.add_header("Authorization", "Bearer " + os.environ["HF_TOKEN"])
+    try:
+        request.urlopen(asked, timeout=HUB_S).close()
+    except error.HTTPError as problem:
+        return {401: "no such model, or it wants a token", 403: "it wants a token", 404: "no such model"}.get(
+            problem.code, f"{place} answers {problem.code}"
+        )
+    except (OSError, ValueError) as problem:
+        return "{} cannot be reached: {}".format(place, getattr(problem, "reason", problem))
+    return ""
 
 
 def mcore(path):
@@ -58,6 +92,8 @@ def takes(function):
 
 
 FOLDERS = {"model": model, "mcore": mcore}
+OFFLINE, HUB_S = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"), 5
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def facts_of(role, text):
@@ -65,7 +101,9 @@ def facts_of(role, text):
     kind = "folder" if path.is_dir() else "file" if path.is_file() else None
     facts = {"role": role, "path": text, "kind": kind}
     try:
-        if role in FOLDERS and kind == "folder":
+        if role == "model" and kind is None and HUB_ID.fullmatch(text):
+            facts["hub"] = hub(text)
+        elif role in FOLDERS and kind == "folder":
             facts.update(FOLDERS[role](path))
         elif kind == "file" and role == "reward":
             facts.update(reward(path))
