@@ -104,7 +104,25 @@ def test_an_override_in_place_of_a_recipe_key_is_noted(recipe: MakeRecipe) -> No
 
 
 def test_silencing_the_evidence_is_a_warning(recipe: MakeRecipe) -> None:
-    assert found(recipe, with_override("trainer.logger", ["wandb"]))["RLX013"].severity is Severity.WARNING
+    assert found(recipe, with_override("trainer.logger", ["console"]))["RLX013"].severity is Severity.WARNING
+    assert (
+        found(recipe, with_override("trainer.logger", ["console", "file", "wandb"]))["RLX013"].severity is Severity.NOTE
+    )
+
+
+@pytest.mark.parametrize("loggers", [["console", "wandb"], ["console", "file", "wandb"], "wandb"])
+def test_a_tracker_of_the_recipe_stands_beside_what_rlx_reads_and_cannot_end_the_run(
+    loggers: object, recipe: MakeRecipe
+) -> None:
+    planned = load_backend("verl").plan(recipe(with_override("trainer.logger", loggers)), Site())
+    assert [word for word in planned.command if word.startswith("trainer.logger=")] == [
+        "trainer.logger=[console, file, wandb]"
+    ]
+    assert "rlx_verl_track" in planned.env["VERL_USE_EXTERNAL_MODULES"]
+    assert {"payload/rlx_verl_track.py", "payload/rlx_aqn_hook.py"} <= {file.path for file in planned.files}
+    assert "rlx_verl_track" not in load_backend("verl").plan(recipe({}), Site()).env.get(
+        "VERL_USE_EXTERNAL_MODULES", ""
+    )
 
 
 def test_a_patch_release_borrows_the_table_of_its_minor_release(recipe: MakeRecipe) -> None:

@@ -27,6 +27,7 @@ from rlx.backends.verl.overrides import (
     VerlRendering,
     chosen,
     cpu_resources,
+    guards_trackers,
 )
 from rlx.backends.verl.trainers import program_of
 from rlx.errors import UsageError
@@ -183,13 +184,13 @@ def _programs(recipe: Recipe, promised: Expectations) -> Iterator[PlannedFile]:
     folder = payload_folder("verl")
     noisy = promised.watch is not None or _brings_noise(recipe)
     files = [*modules("provenance")]
-    if noisy or gives_seeds(recipe) or recipe.track is not None:
+    if noisy or gives_seeds(recipe) or guards_trackers(recipe):
         files += modules(NOISE)
     if _is_hooked(recipe, promised):
         files += modules(NOISE_HOOK, folder)
     if gives_seeds(recipe):
         files += modules(SEEDS, folder)
-    if recipe.track is not None:
+    if guards_trackers(recipe):
         files += modules(TRACK_GUARD, folder)
     if recipe.layout.device == "cpu":
         files += modules(CPU_PLUGIN, folder)

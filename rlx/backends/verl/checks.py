@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rlx.backends.shared.overrides import Override
 from rlx.backends.shared.rendering import KeyTable
 from rlx.backends.verl.expectations import expectations, settings_of
+from rlx.backends.verl.key_names import LOGGER, READ_LOGGERS
 from rlx.backends.verl.keys import (
     TRAINERS,
     find_rename,
@@ -24,7 +25,7 @@ from rlx.backends.verl.keys import (
     removed_value,
     shipped_versions,
 )
-from rlx.backends.verl.overrides import VerlRendering, chosen, own_overrides, rendered
+from rlx.backends.verl.overrides import VerlRendering, chosen, own_overrides, own_trackers, rendered
 from rlx.backends.verl.trainers import DAPO_KEYS, config_of, is_dapo_recipe, with_dapo_keys
 from rlx.errors import UsageError
 from rlx.model import Finding, Installation, Severity
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 # Without these rlx cannot read what the run did.
 _EVIDENCE_KEYS = frozenset(
     {
-        "trainer.logger",
+        LOGGER,
         "trainer.validation_data_dir",
         "actor_rollout_ref.rollout.calculate_log_probs",
     }
@@ -149,7 +150,10 @@ def _own_key_findings(rendering: VerlRendering) -> Iterator[Finding]:
         if (replaced := written.get(override.key)) is None:
             continue
         message = f"{override.source} replaces what rlx writes for {replaced.source}"
-        if override.key in _EVIDENCE_KEYS and override.value != replaced.value:
+        if override.key == LOGGER and (trackers := own_trackers(rendering.recipe)):
+            names = ", ".join(trackers)
+            yield Finding("RLX013", Severity.NOTE, f"{override.source}: {names} beside {' and '.join(READ_LOGGERS)}")
+        elif override.key in _EVIDENCE_KEYS and override.value != replaced.value:
             fix = "remove it: rlx reads there what the run did, and will not vouch for the result without"
             yield Finding("RLX013", Severity.WARNING, message, fix)
         else:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from rlx.backends.shared.vllm_cpu import ENVIRONMENT
-from rlx.backends.verl.overrides import CPU_PLUGIN, VLLM_CPU_PLUGIN
+from rlx.backends.verl.overrides import CPU_PLUGIN, VLLM_CPU_PLUGIN, guards_trackers
 
 if TYPE_CHECKING:
     from rlx.recipe.schema import Recipe
@@ -47,8 +47,7 @@ def environment(recipe: Recipe, host: Mapping[str, str], *, hooked: bool, record
     env |= recipe.env
     if gives_seeds(recipe):
         env |= {**with_module(env, SEEDS), "RLX_ROLLOUT_SEED": str(recipe.seed)}
-    # verl itself ends with a tracker that fails.
-    env |= with_module(env, TRACK_GUARD) if recipe.track is not None else {}
+    env |= with_module(env, TRACK_GUARD) if guards_trackers(recipe) else {}
     env |= with_module(env, NOISE_HOOK) if hooked else {}
     return env | (with_module(env, WEIGHT_HOOK) if recorded else {})
 

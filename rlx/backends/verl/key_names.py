@@ -10,6 +10,8 @@ from collections.abc import Callable
 from rlx.model import ExpectedCorrection
 
 LOG_PROBS_KEY = "actor_rollout_ref.rollout.calculate_log_probs"
+LOGGER, READ_LOGGERS = "trainer.logger", ("console", "file")
+"""The key of the loggers, and those by which rlx judges."""
 SECTION = "algorithm.rollout_correction"
 WEIGHTS, WEIGHTS_THRESHOLD, REJECTION, REJECTION_THRESHOLD, REJECTION_LOW, VETO, BYPASS = (
     f"{SECTION}.{name}"

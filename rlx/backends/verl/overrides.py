@@ -6,8 +6,9 @@ Source of the keys of a fork's own noise: zhshgmail/verl, branch feature/npu-aqn
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlx.backends.shared.overrides import Override, path_on_all_nodes, path_override, refuse_interpolation, run_path
 from rlx.backends.shared.post import training_outputs
@@ -17,6 +18,8 @@ from rlx.backends.verl.key_names import (
     BYPASS,
     CRITIC_SEED_KEYS,
     LOG_PROBS_KEY,
+    LOGGER,
+    READ_LOGGERS,
     REJECTION,
     REJECTION_LOW,
     REJECTION_THRESHOLD,
@@ -27,6 +30,9 @@ from rlx.backends.verl.key_names import (
 from rlx.backends.verl.keys import release
 from rlx.backends.verl.trainers import config_of
 from rlx.model.run_dir import PAYLOAD_DIR
+
+if TYPE_CHECKING:
+    from rlx.recipe.schema import Recipe
 
 MEGATRON_SPLITS = {
     "tp": "tensor_model_parallel_size",
@@ -139,8 +145,25 @@ def chosen(rendering: VerlRendering) -> tuple[Override, ...]:
 
 
 def own_overrides(rendering: VerlRendering) -> tuple[Override, ...]:
-    """Read the recipe's `overrides`, in its order: keys with Hydra's prefixes (`+a.b`), values verbatim."""
-    return tuple(Override.read(key, value) for key, value in rendering.recipe.overrides.items())
+    """Read the recipe's `overrides`, in its order: keys with Hydra's prefixes (`+a.b`), values verbatim.
+
+    Trackers stand beside console and file, which rlx reads.
+    """
+    read = tuple(Override.read(key, value) for key, value in rendering.recipe.overrides.items())
+    own = own_trackers(rendering.recipe)
+    return tuple(replace(each, value=[*READ_LOGGERS, *own]) if own and each.key == LOGGER else each for each in read)
+
+
+def own_trackers(recipe: Recipe) -> tuple[str, ...]:
+    """Name the trackers that the recipe's `overrides` ask verl for."""
+    asked = next((value for key, value in recipe.overrides.items() if key.lstrip("+") == LOGGER), None)
+    names = [asked] if isinstance(asked, str) else asked if isinstance(asked, list | tuple) else []
+    return tuple(str(name) for name in names if name not in READ_LOGGERS)
+
+
+def guards_trackers(recipe: Recipe) -> bool:
+    """Tell whether a tracker could end the run: verl itself ends with one that fails."""
+    return recipe.track is not None or bool(own_trackers(recipe))
 
 
 def cpu_resources(devices: int) -> dict[str, int]:
@@ -345,7 +368,7 @@ def _records(rendering: VerlRendering) -> Iterator[Override]:
         yield Override("trainer.project_name", recipe.name, "name")
     yield Override("trainer.experiment_name", f"{rendering.resolved.arm}-s{recipe.seed}", "seed")
     # The default asks for wandb and fails without a login.
-    yield Override("trainer.logger", ["console", "file", *(track.to if track else ())], "track.to" if track else "name")
+    yield Override(LOGGER, [*READ_LOGGERS, *(track.to if track else ())], "track.to" if track else "name")
     # Each worker writes its part of a checkpoint on its own node.
     checkpoints = path_on_all_nodes(recipe, "checkpoints")
     outputs = run_path("RLX_ATTEMPT_DIR", training_outputs(recipe))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlx.backends.verl.key_names import LOGGER
 from rlx.backends.verl.rules.facts import ACTOR, MODEL, ROLLOUT, VerlFacts
 from rlx.planning.rules.number_text import divisors, near, one_of
 from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warning
@@ -11,7 +12,6 @@ from rlx.planning.rules.rule_table import RuleFinding, error, note, rule, warnin
 EVERY = "trainer.test_freq"
 FILTER = "algorithm.filter_groups"
 _SAVE = "trainer.save_freq"
-LOGGER = "trainer.logger"
 # Logger -> (variables that log in, variable and value with which it works offline).
 _ONLINE = {
     "wandb": (("WANDB_API_KEY",), ("WANDB_MODE", ("offline", "disabled"))),
@@ -121,7 +121,7 @@ def online_logger(facts: VerlFacts) -> Iterator[RuleFinding]:
         keys, (mode, offline) = _ONLINE.get(str(name), ((), ("", ())))
         given = any(key in recipe.secrets for key in keys) or recipe.env.get(mode) in offline
         if keys and not given:
-            message = f"{facts.source(LOGGER)}: {name} wants a login, and none is given"
+            message = f"{facts.source(LOGGER)}: {name} wants a login, and none is given: if it fails, the run goes on"
             yield warning(message, f'secrets: [{keys[0]}], or env: {{{mode}: "{offline[0]}"}}')
 
 
