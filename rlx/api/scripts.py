@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from rlx.api.hosts import Target
     from rlx.api.planning import Plans
     from rlx.backends.shared.users_launches import UsersScriptPart
-    from rlx.model import Finding, Image, LaunchPlan
+    from rlx.model import Finding, Image, LaunchPlan, StatedExpectations
+    from rlx.planning.host_query import QueriedHost
     from rlx.recipe.schema import Aqn
 
 _MOST_BYTES = 1 << 20
@@ -29,6 +30,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 _NOISE_KEYS = ("sigma_start", "sigma_end", "stages", "schedule", "steps")
 _NOISE_FORM = "--aqn sigma_start=0.01,sigma_end=0.0001,stages=10,steps=1000"
+_EXPECT_FORM = "--expect steps=116,every=20,items=1319; every=0 is no validation"
 _ARM_FORM = "--arm NAME, or --arm 'NAME:K=V ARGS'"
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 _SET_BY_RLX = re.compile(r"RLX_\w+|RAY_(?:ADDRESS|TMPDIR|AUTH_MODE|AUTH_TOKEN_PATH)|VERL_FILE_LOGGER_PATH")
@@ -48,6 +50,7 @@ def plan_script(
     arm: str | Sequence[str] | None = None,
     seed: int | Sequence[int] | None = None,
     aqn: str | None = None,
+    expect: str | None = None,
     host: str | None = None,
     container: str | Image | None = None,
     devices: str | None = None,
@@ -61,31 +64,35 @@ def plan_script(
 
     Without a `path`, `args` are a command line, else the arguments of the script; `env` are its variables. An arm is a
     name, or `NAME:K=V ARGS` with the variables and arguments that it has beyond those of all; the first one is the
-    control. `aqn` is noise to add from outside, as `sigma_start=…,sigma_end=…,stages=…,steps=…`. `workdir` is the
-    folder on the host that it starts in: by default the current one on this machine, the home directory elsewhere.
+    control. `aqn` is noise to add from outside, as `sigma_start=…,sigma_end=…,stages=…,steps=…`. `expect` is what each
+    run is checked against, besides the configuration that its log prints, as `steps=…,every=…,items=…`. `workdir` is
+    the folder on the host that it starts in: by default the current one on this machine, the home directory elsewhere.
     `accepts_lines` lets it end others' processes and leave its run. Raises UsageError for a script, arm, variable or
     noise that cannot be used, HostError.
     """
     from rlx.api.hosts import HostQueries, named_target
-    from rlx.api.planning import PlannedRun, Plans, find_backends
+    from rlx.api.planning import PlannedRun, Plans
     from rlx.backends.shared.users_launches import UsersScript
+    from rlx.hosts.inventory.host_devices import parse_devices
+    from rlx.planning.host_requirements import HostRequirements
     from rlx.planning.preflight import sealed_plan
     from rlx.planning.probing.machine import reach_of
 
-    script = read_script(path, name, [arm] if isinstance(arm, str) else arm or (), aqn, env, args)
+    script = read_script(path, name, [arm] if isinstance(arm, str) else arm or (), aqn, env, args, expect)
     target = named_target(host, container, devices)
     if target.workers:
         raise UsageError(f"--host {host}: a script runs on one host", "several hosts need a recipe with layout.nodes")
     looks = HostQueries(target)
-    find_backends(looks, [], target)()
-    place = looks.found()
+    named = parse_devices(devices) if devices is not None else None
+    needed = named if isinstance(named, int) else len(named) if named else 0
+    looks.begin(HostRequirements(declared=target.declared, devices=needed))
+    place, queried = looks.found(), looks.result()
     start = workdir or (str(Path.cwd()) if place.is_here else "~/")
-    leased = _devices(place)
+    leased = _devices(place, queried)
     control = script.arms[0].name if len(script.arms) > 1 else None
     seeds = (seed,) if isinstance(seed, int) else tuple(dict.fromkeys(seed or (1,)))
     given = set.intersection(*({*env, *one.env} for one in script.arms)) | {*secrets, *place.site.env}
     notes = tuple(_not_given(script, given))
-    queried = looks.result()
     reach = reach_of(queried[0].results) if queried else None
     plans = []
     for number, one in ((number, one) for number in seeds for one in script.arms):
@@ -108,6 +115,7 @@ def plan_script(
             control=control,
             findings=notes,
             is_apart=accepts_lines,
+            stated=script.stated,
         )
         plan = place.placed(script.engine.plan(wanted, place.site))
         plans.append(PlannedRun(sealed_plan(plan, accepts_lines=accepts_lines, reach=reach)))
@@ -194,6 +202,7 @@ class _Script:
     backend: str
     noise: Aqn | None
     steps: int
+    stated: StatedExpectations | None
 
 
 def read_script(
@@ -203,6 +212,7 @@ def read_script(
     aqn: str | None = None,
     env: Mapping[str, str] = _NO_ENV,
     args: Sequence[str] = (),
+    expect: str | None = None,
 ) -> _Script:
     """Read the script, or the command line, its arms and its noise; no host is asked.
 
@@ -224,7 +234,8 @@ def read_script(
     text = shlex.join(args) if path is None else _read(Path(path))
     engine, backend = _engine(text, wants_noise=aqn is not None)
     noise, steps = _noise(aqn, engine.STEPS.search(text)) if aqn is not None else (None, 0)
-    return _Script(file, text, known, engine, backend, noise, steps)
+    stated = _stated(expect, steps) if expect is not None else None
+    return _Script(file, text, known, engine, backend, noise, steps, stated)
 
 
 def _check_variables(label: str, variables: Mapping[str, str]) -> None:
@@ -291,23 +302,38 @@ def _engine(text: str, *, wants_noise: bool) -> tuple[UsersScriptPart, str]:
     return planner, next(iter(named), "")
 
 
-def _devices(place: Target) -> tuple[str, int, tuple[int, ...]]:
-    """Return kind, number and ids of the devices to lease; by default all of the host. Raises UsageError."""
-    from rlx.hosts.inventory.host_devices import parse_devices
+def _devices(place: Target, looks: Sequence[QueriedHost]) -> tuple[str, int, tuple[int, ...]]:
+    """Return kind, number and ids of the devices to lease: by default all that the host declares, else all it has.
 
-    device = place.host.device
-    if device is None or device.kind == "cpu":
-        if place.devices is not None and device is None:
-            name = place.site.host
-            raise UsageError(
-                f"--devices {place.devices}: the entry of {name} declares no devices",
-                f"write device: {{kind: npu, count: 8}} into its entry (rlx hosts show {name} names the file)",
-            )
+    Raises UsageError.
+    """
+    from rlx.hosts.inventory.host_devices import parse_devices
+    from rlx.planning.probing.npu import found_devices
+
+    name, device = place.site.host, place.host.device
+    wanted = parse_devices(place.devices) if place.devices is not None else None
+    found = found_devices(looks[0].results) if looks and place.site.batch is None else None
+    kind = device.kind if device else found[0] if found else "cpu"
+    if kind == "cpu":
+        if wanted and device is None:
+            fix = f"rlx doctor {name} shows what it sees; a container needs its devices: --container NAME"
+            raise UsageError(f"--devices {place.devices}: {name} has no NPU and no GPU that rlx can see", fix)
         return "cpu", 1, ()
-    wanted = device.count if place.devices is None else parse_devices(place.devices)
     if wanted is None:
-        raise UsageError(f"how many {device.kind} does the script use?", "--devices 8")
-    return (device.kind, wanted, ()) if isinstance(wanted, int) else (device.kind, len(wanted), wanted)
+        wanted = device.count if device and device.count else len(found[1]) if found else None
+    if not wanted:
+        raise UsageError(f"how many {kind} does the script use?", "--devices 8")
+    if device is None and found and (missing := _beyond(wanted, found[1])):
+        fix = f"rlx doctor {name} shows what it sees"
+        raise UsageError(f"--devices {place.devices}: {name} has {len(found[1])} × {kind}, and no {missing}", fix)
+    return (kind, wanted, ()) if isinstance(wanted, int) else (kind, len(wanted), wanted)
+
+
+def _beyond(wanted: tuple[int, ...] | int, found: Sequence[int]) -> str:
+    """Name what is wanted and not there; "" for nothing."""
+    if isinstance(wanted, int):
+        return f"{wanted}" if wanted > len(found) else ""
+    return ", ".join(f"number {number}" for number in wanted if number not in found)
 
 
 def _noise(given: str, said: re.Match[str] | None) -> tuple[Aqn, int]:
@@ -334,14 +360,35 @@ def _steps(said: object) -> int:
     return said
 
 
+def _stated(given: str, steps_of_noise: int) -> StatedExpectations:
+    """Read --expect. Raises UsageError, also where the noise is for another number of steps."""
+    from rlx.model import StatedExpectations
+
+    found: dict[str, int] = {}
+    for key, text in _words("--expect", given, ("steps", "every", "items"), _EXPECT_FORM):
+        least = 0 if key == "every" else 1
+        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) >= least):
+            raise UsageError(f"--expect {given}: {key} is {text!r}, no number from {least} on", _EXPECT_FORM)
+        found[key] = int(text)
+    if steps_of_noise and found.get("steps", steps_of_noise) != steps_of_noise:
+        raise UsageError(f"--expect {given}: the noise is for {steps_of_noise} steps", "give --aqn the same steps=")
+    return StatedExpectations(**found)
+
+
 def _pairs(given: str) -> dict[str, Any]:
-    values: dict[str, Any] = {}
+    pairs = _words("--aqn", given, _NOISE_KEYS, _NOISE_FORM)
+    return {key: text if key == "schedule" else _number(text, given) for key, text in pairs}
+
+
+def _words(option: str, given: str, keys: Sequence[str], form: str) -> Iterator[tuple[str, str]]:
+    """Yield key and text of each `key=text` of an option. Raises UsageError for another key and for one given twice."""
+    seen = set[str]()
     for part in given.split(","):
-        key, equals, value = (word.strip() for word in part.partition("="))
-        if not equals or key not in _NOISE_KEYS or key in values:
-            raise UsageError(f"--aqn {given}: {part.strip()!r}", f"known are {', '.join(_NOISE_KEYS)}: {_NOISE_FORM}")
-        values[key] = value if key == "schedule" else _number(value, given)
-    return values
+        key, equals, text = (word.strip() for word in part.partition("="))
+        if not equals or key not in keys or key in seen:
+            raise UsageError(f"{option} {given}: {part.strip()!r}", f"known are {', '.join(keys)}: {form}")
+        seen.add(key)
+        yield key, text
 
 
 def _number(value: str, given: str) -> int | float:

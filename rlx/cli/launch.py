@@ -75,6 +75,10 @@ _AqnOption = Annotated[
         help="Noise around a script: sigma_start, sigma_end, stages, and steps where the script does not set them.",
     ),
 ]
+_ExpectOption = Annotated[
+    str | None,
+    typer.Option("--expect", metavar="KEY=N,...", help="What a script must show: steps, every, items."),
+]
 _WorkdirOption = Annotated[
     str | None, typer.Option("--workdir", help="Where a script starts on its host. Default: here, or its home.")
 ]
@@ -114,6 +118,7 @@ def launch(
     script: _ScriptOption = None,
     name: _NameOption = None,
     aqn: _AqnOption = None,
+    expect: _ExpectOption = None,
     workdir: _WorkdirOption = None,
     secret: _SecretOption = None,
     env: _EnvOption = None,
@@ -138,7 +143,7 @@ def launch(
     if script is None and recipe is None and len(script_args or ()) == 1:
         recipe, script_args = (script_args or [""])[0], None
     own_script = _OwnScript(
-        script, name, aqn, workdir, secret or (), env or (), env_file, script_args or (), accept_lines
+        script, name, aqn, expect, workdir, secret or (), env or (), env_file, script_args or (), accept_lines
     )
     own_script.check(arm or (), recipe or set_ or send or plan or again or spread)
     consents = trust or yes or not dry_run
@@ -175,6 +180,7 @@ class _OwnScript:
     script: str | None
     name: str | None
     aqn: str | None
+    expect: str | None
     workdir: str | None
     secrets: Sequence[str]
     env: Sequence[str]
@@ -201,8 +207,9 @@ class _OwnScript:
             if self.args:
                 words = " ".join(self.args)
                 raise UsageError(f"-- {words}: arguments of no script", f"add --script FILE; or rlx run -- {words}")
-            if self.name or self.aqn or self.workdir or self.secrets or self.env or self.env_file or self.accepts_lines:
-                options = "--name, --aqn, --workdir, --secret, --env, --env-file and --accept-lines"
+            given = (self.name, self.aqn, self.expect, self.workdir, self.secrets, self.env, self.env_file)
+            if any(given) or self.accepts_lines:
+                options = "--name, --aqn, --expect, --workdir, --secret, --env, --env-file and --accept-lines"
                 raise UsageError(f"{options} are about a script", "add --script FILE; a recipe has keys for them")
             return
         if self.name is None:
@@ -211,7 +218,7 @@ class _OwnScript:
             raise UsageError(
                 "--script takes no recipe", "leave out the recipe, --set, --send, --plan, --again and --spread"
             )
-        read_script(self.path, self.name, arms, self.aqn, variables(self.env, self.env_file), self.args)
+        read_script(self.path, self.name, arms, self.aqn, variables(self.env, self.env_file), self.args, self.expect)
 
     def plan(self, arms: Sequence[str], seeds: Sequence[int], where: Where) -> Plans:
         """Plan the script, after `check`."""
@@ -226,6 +233,7 @@ class _OwnScript:
                 arm=arms,
                 seed=seeds,
                 aqn=self.aqn,
+                expect=self.expect,
                 host=host,
                 container=container,
                 devices=devices,

@@ -23,6 +23,7 @@ from rlx.evidence.run_configuration import (
     settings_of_config,
     with_configuration,
     with_settings_of,
+    with_stated,
 )
 from rlx.evidence.run_evidence import Announcement, Disagreement, Evidence, NoiseEvent, Progress, Restart, RunTotals
 from rlx.evidence.verdict import JudgedRun, Verdict, VerdictStatus
@@ -61,4 +62,5 @@ __all__ = [
     "with_configuration",
     "with_nodes",
     "with_settings_of",
+    "with_stated",
 ]

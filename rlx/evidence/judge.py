@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from rlx.evidence.checks import (
@@ -52,6 +53,8 @@ from rlx.model import Expectations, RunState
 from rlx.model.verdict_rules import RULES, is_made
 
 _ORDER = tuple(VerdictStatus)
+COMPOSED_SINCE = 4
+"""Since these rules a run without a recipe can be valid, against the configuration that its trainer composed."""
 _SINGLE_ARM = "main"
 # Greedy answers that do not change are explained by weights that do not change or do not arrive.
 _EXPLAINED_BY = {"RLX783": {"RLX790", "RLX792"}}
@@ -83,6 +86,7 @@ def judge(
     if rules >= STEPS_BY_ORDER_SINCE:
         evidence = with_steps_by_order(evidence, expectations.noise)
     basis = Basis.RECIPE if has_recipe else Basis.NOISE
+    setup = setup if has_recipe or rules >= COMPOSED_SINCE else UNKNOWN_SETUP
     given = CheckInput(evidence, expectations, state, basis, control_gap, control_removed, setup)
     made = [each for each in all_findings(given) if is_made(each.finding.id, rules)]
     ids = {each.finding.id for each in made}
@@ -90,15 +94,17 @@ def judge(
     found, waived = with_waivers(made, waivers)
     found.sort(key=_severity)
     status = found[0].status if found else VerdictStatus.VALID
+    against = ""
     if status is not VerdictStatus.VALID:
         story = _worst_finding(found, given)
     else:
+        against = "" if has_recipe else f" {_against_configuration(given, 'only the noise')}"
         shown = _story_without_noise(given) if given.noise is None else _story_of_noise(given, given.noise)
         story = "; ".join([*shown, *recipe_settings.traces_sentence(given, rules)])
     return Verdict(
         status,
         tuple(each.finding for each in found),
-        f"{status}{waived_words(waived)}: {story}",
+        f"{status}{against}{waived_words(waived)}: {story}",
         _cell_without_noise(given, arm) if given.noise is None else _cell_of_noise(given, given.noise),
         any(each.contradicts for each in found),
         rules,
@@ -115,14 +121,16 @@ def judge_unplanned(
     *,
     launched: bool = False,
     rules: int = RULES,
+    setup: Setup = UNKNOWN_SETUP,
     waivers: Sequence[Waiver] = (),
 ) -> Verdict:
     """Judge a run without a recipe, by what its log states itself.
 
-    The verdict is `unverified` at best; `incomplete` where the log lacks steps of its own totals; `invalid` where it
-    shows that nothing was trained, which no recipe can have intended. `expectations` holds what a person stated, such
-    as the number of validation items, and what was read from the configuration that the log prints. `launched`: rlx
-    started the run, and recorded how it ended. `rules`: as in `judge`.
+    The verdict is `valid` only against a configuration that the trainer composed, which `setup` has, else `unverified`
+    at best; `incomplete` where the log lacks steps of its own totals; `invalid` where it shows that nothing was
+    trained, which no recipe can have intended. `expectations` holds what a person stated, such as the number of
+    validation items, and what was read from the configuration that the log prints. `launched`: rlx started the run,
+    and recorded how it ended. `rules`: as in `judge`.
     """
     if evidence.missing:
         return without_evidence(evidence.missing, rules)
@@ -130,12 +138,18 @@ def judge_unplanned(
     if state.is_terminal and not launched:
         # No record states how the command ended; the log's own totals show whether the run came to its end.
         state = RunState.FINISHED
-    given = CheckInput(evidence, expectations, state, basis)
+    setup = setup if rules >= COMPOSED_SINCE else UNKNOWN_SETUP
+    given = CheckInput(evidence, expectations, state, basis, setup=setup)
     made = [each for each in all_findings(given) if is_made(each.finding.id, rules)]
     found, waived = with_waivers(made, waivers)
     found.sort(key=lambda each: _ORDER.index(each.status))
     worst, far, noise = found[0], steps_reached(evidence, expectations), _noise_in_log(evidence)
-    sentence = f"{worst.status}{waived_words(waived)}: {worst.finding.message} ({worst.finding.id}); {noise.sentence}"
+    if worst.status is VerdictStatus.VALID:
+        story = "; ".join([noise.sentence, *_progress(given)])
+        sentence = f"{worst.status} {_against_configuration(given, 'nothing')}{waived_words(waived)}: {story}"
+    else:
+        why = f"{worst.finding.message} ({worst.finding.id})"
+        sentence = f"{worst.status}{waived_words(waived)}: {why}; {noise.sentence}"
     return Verdict(
         worst.status,
         tuple(each.finding for each in found),
@@ -143,9 +157,23 @@ def judge_unplanned(
         noise.cell,
         any(each.contradicts for each in found),
         rules,
-        waived=waived,
-        waivable=waivable(made),
+        given.traces,
+        waived,
+        waivable(made),
     )
+
+
+def _against_configuration(given: CheckInput, beforehand: str) -> str:
+    """Write `against the configuration that the trainer composed; nothing was planned beforehand`.
+
+    Of what the launch expected, only what the log shows.
+    """
+    composed, stated = "against the configuration that the trainer composed", given.expectations.stated
+    if stated is not None and given.evidence.totals.validation_rows is None:
+        stated = replace(stated, items=None)
+    if stated is not None and str(stated):
+        return f"{composed}, and as expected at its launch: {stated}"
+    return f"{composed}; {beforehand} was planned beforehand"
 
 
 def _severity(found: CheckFinding) -> tuple[int, bool]:
@@ -165,6 +193,16 @@ def _worst_finding(found: Sequence[CheckFinding], given: CheckInput) -> str:
 def _story_without_noise(given: CheckInput) -> list[str]:
     evidence, expectations = given.evidence, given.expectations
     shown = arm_without_noise.watch_sentence(evidence) if expectations.watch is not None else ""
+    return [
+        f"no noise, as planned{f', {shown}' if shown else ''}",
+        *_progress(given),
+        *recorded_weights.sentence(evidence),
+    ]
+
+
+def _progress(given: CheckInput) -> list[str]:
+    """Write how far the run is, and its validations."""
+    evidence, expectations = given.evidence, given.expectations
     metric = core_metric(evidence, expectations)
     if metric is not None and not is_validation(metric) and not expectations.validation_steps:
         validations = f"no validation, {metric} is of the training"
@@ -173,11 +211,7 @@ def _story_without_noise(given: CheckInput) -> list[str]:
         validations = counted(len(validated), "validation")
         validations += f", the last at step {max(validated)}" if validated else ""
         validations += f"; {counted(len(evidence.restarts), 'restart')}" if evidence.restarts else ""
-    return [
-        f"no noise, as planned{f', {shown}' if shown else ''}",
-        f"{steps_reached(evidence, expectations)}, {validations}",
-        *recorded_weights.sentence(evidence),
-    ]
+    return [f"{steps_reached(evidence, expectations)}, {validations}"]
 
 
 def _story_of_noise(given: CheckInput, noise_input: NoiseInput) -> list[str]:

@@ -107,13 +107,43 @@ class DataLength(NamedTuple):
     filtered: bool
 
 
+class LoggedInterval(NamedTuple):
+    """At which steps the trainer logs lines that name no step. None: this line of its configuration does not say.
+
+    `training`: every so many steps, `with_first`: and at step 1. `validations`: every so many steps, `before`: and
+    before the training.
+    """
+
+    training: int | None = None
+    with_first: bool | None = None
+    validations: int | None = None
+    before: bool | None = None
+
+
+class NextMetrics(NamedTuple):
+    """The metrics of the next step of that interval: of the training, of a validation, or at the end of the run."""
+
+    of: Logged
+    values: Mapping[str, float]
+
+
+class Logged(StrEnum):
+    """What a line without a step is about."""
+
+    TRAINING = "training"
+    VALIDATION = "validation"
+    END = "end"
+
+
 class Resumed(NamedTuple):
     """Training continues from the checkpoint of this step."""
 
     step: int
 
 
-LineSays = StepMetrics | Progress | TotalSteps | DataRows | DataLength | Resumed | LoggedFault
+LineSays = (
+    StepMetrics | Progress | TotalSteps | DataRows | DataLength | Resumed | LoggedFault | LoggedInterval | NextMetrics
+)
 
 
 class Context(NamedTuple):
@@ -164,6 +194,7 @@ class Configured:
 
     `validates_every` so many steps, 0: never; `validates_first`: before the training, too. `sigmas`: first and last
     sigma of the noise that a fork was asked for, and the number of stages; None: no noise with keys of its own.
+    `is_whole`: it is all that the trainer composed, so that a run can be checked against it.
     """
 
     total_steps: int | None
@@ -172,6 +203,7 @@ class Configured:
     validation_samples: int = 1
     reports_probability_gap: bool = False
     sigmas: tuple[float, float, int] | None = None
+    is_whole: bool = False
 
 
 def _no_settings(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
@@ -218,7 +250,8 @@ class LogGrammar:
     `unproven_grep` finds the lines in question.
     `noise`: reads a line that holds one of `noise_needles`, in the wordings of its forks. `noise_faults`: the Charges
     (`rlx.evidence.checks`) that a fork's own lines give away, from the evidence and its Application.
-    `core`: how the names of the metrics begin by which a run is judged (`<core><source>/<variable>/<statistic>`);
+    `core`: how the names of the metrics begin by which a run is judged (`<core><source>/<variable>/<statistic>`), each
+    with a slash at its end; one without is a whole name;
     `validation`: the same for all metrics of validations. `metrics`: the names for each role, the usual one first.
     `not_kl`: how names begin that speak of a KL which is not the training's.
     `gap_setting`, `outputs_setting`: the keys that make it log the probability gap, and keep what validations

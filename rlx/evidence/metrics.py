@@ -75,8 +75,7 @@ def core_metric(evidence: Evidence, expectations: Expectations) -> str | None:
 
 def core_keys(evidence: Evidence) -> list[str]:
     """List all keys in the log by which a run may be judged, sorted."""
-    prefixes = core_prefixes()
-    return sorted(key for key in metric_names(evidence) if key.startswith(prefixes))
+    return sorted(key for key in metric_names(evidence) if is_core(key))
 
 
 def metric_names(evidence: Evidence) -> set[str]:
@@ -169,7 +168,7 @@ def source(key: str) -> str:
 
 def is_core(key: str) -> bool:
     """Tell whether a run may be judged by it."""
-    return key.startswith(core_prefixes())
+    return any(key.startswith(core) if core.endswith("/") else key == core for core in core_prefixes())
 
 
 def variable(key: str) -> str:

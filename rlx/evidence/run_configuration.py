@@ -1,7 +1,8 @@
 """Read what the recipe and the configuration of a run state: settings, seeds, and what to expect of it.
 
 A configuration that was read is not an intention: the person who wrote it may have meant another. It states when the
-run was to validate, and for how long to train; a verdict based on it is `unverified` at best, and says so.
+run was to validate, and for how long to train; a verdict that is based on it says so, and is `unverified` at best where
+rlx did not launch the run or where the configuration is not all that the trainer composed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlx.evidence.grammars import grammars
+from rlx.evidence.grammars import by_kind, grammars
 from rlx.evidence.log_grammar import Configured
 from rlx.evidence.run_evidence import Announcement, Evidence
 from rlx.local_files import open_regular
@@ -110,6 +111,21 @@ def _at(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value
+
+
+def whole_configuration(config: Mapping[str, Any]) -> str:
+    """Name the back-end whose trainer composed all of this configuration; "" for a part of one, and for any other."""
+    found = ((kind, grammar.configured(config)) for kind, grammar in by_kind().items())
+    return next((kind for kind, said in found if said is not None and said.is_whole), "")
+
+
+def with_stated(expectations: Expectations, evidence: Evidence) -> Expectations:
+    """Add the validations that the launch of a script expected; they replace those of its configuration."""
+    stated, total = expectations.stated, evidence.total_steps or expectations.total_steps
+    if stated is None or stated.every is None:
+        return expectations
+    due = set(range(stated.every, total, stated.every)) | {total} if stated.every and total else set[int]()
+    return replace(expectations, validation_steps=tuple(sorted(due)), last_step_validated=stated.every > 0)
 
 
 def with_configuration(

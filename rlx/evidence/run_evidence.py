@@ -209,11 +209,15 @@ class Announcement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunTotals:
-    """The run's totals as its log states them; None where it does not. Rows are rows of the data files in use."""
+    """The run's totals as its log states them; None where it does not. Rows are rows of the data files in use.
+
+    `logged_every`: metrics are logged every so many steps only.
+    """
 
     total_steps: int | None = None
     train_rows: int | None = None
     validation_rows: int | None = None
+    logged_every: int | None = None
 
 
 class Progress(NamedTuple):

@@ -20,6 +20,8 @@ from rlx.model import Expectations
 
 _RELATIVE = 1e-4
 """Means over processes and mini-batches are taken in float32 at least."""
+_FOUR_DIGITS = 0.51e-3
+"""Half a unit of the last of four digits, of a number that begins with 1."""
 _ROUNDED_DECIMALS = 6
 _NOTHING = 1e-12
 
@@ -104,9 +106,16 @@ class TraceInput:
         decimals = max((len(repr(float(value)).partition(".")[2]) for value in values), default=0)
         return 0.51 * 10.0**-decimals if decimals <= _ROUNDED_DECIMALS else 0.0
 
+    @cached_property
+    def relative(self) -> float:
+        """The share by which equal values may differ: some trainers print four digits of each number."""
+        values = self.evidence.metrics.get(self.evidence.last_step, {}).values()
+        has_four = bool(values) and all(value == float(f"{value:.4g}") for value in values if math.isfinite(value))
+        return _FOUR_DIGITS if has_four else _RELATIVE
+
     def agree(self, logged: float, expected: float) -> bool:
         """Tell whether a logged value is the expected one, up to float32 and to how it was printed."""
-        return math.isclose(logged, expected, rel_tol=_RELATIVE, abs_tol=max(self.rounding, _NOTHING))
+        return math.isclose(logged, expected, rel_tol=self.relative, abs_tol=max(self.rounding, _NOTHING))
 
 
 class TraceReading(NamedTuple):

@@ -21,7 +21,7 @@ CONTRADICTED = "contradicted"
 ON_TRACK = "on track"
 HOPELESS = "cannot become valid"
 _INTERIM = "RLX906"
-# A run without a recipe is unverified at best, however it continues.
+# A run without a recipe or a whole configuration is unverified at best, however it continues; else this is a note.
 _NO_RECIPE = "RLX716"
 
 
@@ -123,7 +123,8 @@ def outlook(verdict: Verdict, state: RunState) -> Outlook:
         return Outlook(HOPELESS, why)
     if verdict.dissent:
         return Outlook(f"{CONTRADICTED} so far", why)
-    if verdict.status is VerdictStatus.UNVERIFIED or any(finding.id == _NO_RECIPE for finding in still_open):
+    has_no_plan = any(each.id == _NO_RECIPE and each.severity is not Severity.NOTE for each in still_open)
+    if verdict.status is VerdictStatus.UNVERIFIED or has_no_plan:
         return Outlook(VerdictStatus.UNVERIFIED.value)
     return Outlook(ON_TRACK)
 

@@ -22,6 +22,7 @@ from tests.conftest import CASES
 from tests.wording import settled
 
 CONFIG, BASELINE = CASES / "printed-config/log", CASES / "logs/tiny-baseline/log"
+TRL = CASES / "printed-config/trl-log"
 NOISE = "sigma_start=0.05,sigma_end=0.0005,stages=5,steps=20"
 TRAINING = f"cat {CONFIG} {BASELINE}"
 
@@ -52,13 +53,50 @@ def test_it_runs_unchanged_and_is_held_to_the_configuration_that_it_prints(
     assert (row["state"], row["arm"], row["seed"], row["steps_done"], row["steps_total"]) == (
         "finished", "control", 3, 20, 20,
     )  # fmt: skip
-    assert (row["verdict"]["status"], ids(row)) == ("unverified", ["RLX716"])
-    assert "(5 validations, " in row["verdict"]["sentence"] and row["verdict"]["sentence"] == wording
+    assert (row["verdict"]["status"], ids(row)) == ("valid", ["RLX716"])
+    assert "5 validations, " in row["verdict"]["sentence"] and row["verdict"]["sentence"] == wording
     run_dir = Path(row["run_dir"])
     assert (run_dir / "script/run_grpo.sh").read_bytes() == Path(file).read_bytes()
     assert (run_dir / "latest/log").read_text(encoding="utf-8").startswith(f"{tmp_path / 'work'}\n")
     assert read_printed_config(run_dir / "latest/console_config") == read_printed_config(CONFIG) != {}
     assert rlx("logs", row["run_id"], "--grep", "val-core", "--raw").stdout.count("val-core") >= 5
+
+
+@pytest.mark.parametrize(
+    ("edit", "options", "found"),
+    [
+        pytest.param("", "steps=20,every=5,items=100", "valid", id="as-expected"),
+        pytest.param("", "steps=30,every=5,items=100", "RLX706", id="steps"),
+        pytest.param("", "every=10", "RLX727", id="more-validations"),
+        pytest.param("", "every=4", "RLX703", id="other-validations"),
+        pytest.param("", "every=0", "RLX727", id="no-validation-expected"),
+        pytest.param("", "items=1319", "RLX705", id="items"),
+        pytest.param("s/'lr': 0.0002/'lr': 0.001/", "steps=20", "RLX646", id="another-learning-rate-was-composed"),
+    ],
+)
+def test_what_a_launch_expects_and_what_was_composed_are_both_checked(
+    tmp_path: Path, edit: str, options: str, found: str, wording: SnapshotAssertion
+) -> None:
+    row = launched(script(tmp_path, f"sed {shlex.quote(edit)} {CONFIG} {BASELINE}"), "--expect", options)
+    verdict = row["verdict"]
+    assert (found == verdict["status"]) if found == "valid" else (verdict["status"] != "valid" and found in ids(row))
+    assert verdict["sentence"] == wording
+
+
+def test_a_part_of_a_configuration_makes_no_run_valid(tmp_path: Path) -> None:
+    part = "s/'algorithm': {/'algorithms': {/"
+    row = launched(script(tmp_path, f"sed {shlex.quote(part)} {CONFIG} {BASELINE}"), "--expect", "steps=20")
+    assert (row["verdict"]["status"], ids(row)) == ("unverified", ["RLX716"])
+
+
+def test_what_trl_prints_of_a_training_is_read(tmp_path: Path, wording: SnapshotAssertion) -> None:
+    """Its arguments in a line each, and metrics in lines without a step."""
+    row = launched(script(tmp_path, f"cat {TRL}"), "--seed", "11", "--expect", "steps=6,every=3,items=100")
+    assert (row["verdict"]["status"], row["steps_done"], row["steps_total"]) == ("valid", 6, 6)
+    assert (row["last_validation"]["step"], ids(row)) == (6, ["RLX716", "RLX705"])
+    assert row["verdict"]["sentence"] == wording
+    other = launched(script(tmp_path, f"sed s/learning_rate=0.0002/learning_rate=0.0003/ {TRL}"), "--seed", "11")
+    assert (other["verdict"]["status"], ids(other)[0]) == ("invalid", "RLX646")
 
 
 def test_lines_of_a_python_that_does_not_flush_are_seen_before_it_ends(tmp_path: Path) -> None:
@@ -176,6 +214,28 @@ def test_commands_of_ray_that_leave_the_run_are_refused(line: str, found: str, t
     assert [(each["id"], each["severity"]) for each in accepted] == ([(found, "note")] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("loggers", "is_guarded"),
+    [('["console","wandb"]', True), ("['console','swanlab']", True), ("[console,file]", False)],
+)
+def test_a_tracker_of_the_script_stays_and_may_fail(loggers: str, is_guarded: bool, tmp_path: Path) -> None:
+    file = script(tmp_path, f"python -m verl.trainer.main_ppo trainer.logger={shlex.quote(loggers)}")
+    words = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--json")
+    (plan,) = json.loads(rlx(*words).stdout)["plans"]
+    assert plan["findings"] == []
+    assert ("rlx_verl_track" in plan["env"].get("VERL_USE_EXTERNAL_MODULES", "")) is is_guarded
+    assert any(each["path"] == "payload/rlx_verl_track.py" for each in plan["files"]) is is_guarded
+
+
+def test_devices_that_only_the_entry_has_are_missed_by_doctor_and_launch(tmp_path: Path) -> None:
+    folder = Path(os.environ["RLX_CONFIG"])
+    folder.mkdir(parents=True)
+    (folder / "hosts.yaml").write_text("hosts: {local: {device: {kind: npu, count: 8}}}\n", encoding="utf-8")
+    assert "RLX507" in rlx("doctor", "local", code=None).stdout
+    words = ("launch", "--script", script(tmp_path, "true"), "--name", "mine", "--host", "local")
+    assert "RLX507" in rlx(*words, code=5).stderr
+
+
 def test_a_plan_that_was_written_is_looked_through_again(tmp_path: Path) -> None:
     file = script(tmp_path, "/usr/bin/pkill -f no-such-program-anywhere")
     shown = ("launch", "--script", file, "--name", "mine", "--host", "local", "--dry-run", "--accept-lines")
@@ -264,6 +324,9 @@ def test_a_script_without_secrets_is_not_warned_of(tmp_path: Path) -> None:
         pytest.param("true", ("--arm", "a", "--arm", "a:LR=2"), "--arm a", id="one-arm-twice"),
         pytest.param("true", ("--set", "seed=1"), "--script", id="set"),
         pytest.param("true", ("--name", "a b"), "'a b'", id="name"),
+        pytest.param("true", ("--expect", "steps=0"), "'0'", id="expect-no-step"),
+        pytest.param("true", ("--expect", "rows=1"), "'rows=1'", id="expect-another-key"),
+        pytest.param("true", ("--expect", "steps=10", "--aqn", NOISE), "20 steps", id="expect-other-steps-than-noise"),
         pytest.param("true", ("--devices", "4"), "local", id="devices"),
     ],
 )

@@ -1,26 +1,32 @@
-"""The log of a run of TRL, as the payload's program writes it: TRL's own lines name no step.
+"""The log of a run of TRL: as the payload's program writes it, and as TRL itself does, whose lines name no step.
 
 Sources: payload/rlx_trl_records.py for the lines; trl 1.16.0, trainer/grpo_trainer.py, for the names of metrics, which
-are TRL's own but for `rollout/*` and those of validations.
+are TRL's own but for `rollout/*` and those of validations. Of a script: transformers, training_args.py for the
+arguments as they are printed, trainer_callback.py for when and how metrics are (5.x prints numbers as text with four
+digits), trainer.py for the last validation, which comes at the end of the training whatever the interval.
 How it shows that settings were applied: `kl` is logged for a beta other than 0; transformers, optimization.py for the
 schedules, and trainer.py, which logs the rate after it has moved the schedule.
 """
 
 from __future__ import annotations
 
-import ast
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 from rlx.evidence.learning_rates import RateSchedule, constant, cosine, linear, rate_reading
 from rlx.evidence.log_grammar import (
+    Configured,
     DataRows,
     LineForm,
     LineSays,
+    Logged,
+    LoggedInterval,
     LogGrammar,
+    NextMetrics,
     Resumed,
     Role,
     StepMetrics,
@@ -37,10 +43,15 @@ _STEP = re.compile(r"rlx: TRL step (\d{1,12}) of (\d{1,12}) \| ")
 _TOTAL = re.compile(r"rlx: TRL trains (\d{1,12}) steps")
 _ROWS = re.compile(r"rlx: TRL reads (\d{1,12}) rows to train on, (\d{1,12}) to validate on")
 _RESUMED = re.compile(r"rlx: TRL goes on from the checkpoint of step (\d{1,12})")
-_ARGUMENTS = re.compile(r"[A-Za-z]{1,60}(?:Config|Arguments)\(")
-_ARGUMENT = re.compile(r"([A-Za-z_]\w{0,80})=(.{0,4000}),")
-_MEMBER = re.compile(r"[A-Z][A-Za-z]{1,60}\.[A-Z_]{1,60}")
-_MOST_ARGUMENTS = 1000
+_METRICS = re.compile(r"\{'(loss|train_runtime|eval_)[^{}]*\}")
+_PAIR = re.compile(r"'([^']{1,200})': '?([^',{}]{1,60})'?[,}]")
+_STARTS = {"loss": Logged.TRAINING, "eval_": Logged.VALIDATION, "train_runtime": Logged.END}
+_ARGUMENT = re.compile(r"^(?:\(\w+ pid=[^)]{1,40}\) )?(\w{1,60})=(.{0,20000}),$")
+_ARGUMENTS = re.compile(r"[A-Za-z](?:Config|Arguments)\($")
+_MEMBER = re.compile(r"[A-Z]\w{0,60}\.([A-Z_]{1,60})")
+_WHOLE = {"learning_rate", "logging_steps", "max_steps", "per_device_train_batch_size", "seed"}
+_INTERVALS = (b"_steps=", b"logging_first_step=", b"eval_on_start=")
+_MOST_ARGUMENTS = 2000
 _LEARNING_RATE, _KL, _LONGEST = "learning_rate", "kl", "completions/max_length"
 _SAME_NAMES = {
     "learning_rate": "train.lr",
@@ -68,25 +79,79 @@ def _read_line(line: str) -> Iterator[LineSays]:
         yield Resumed(int(match[1]))
 
 
+def _read_argument(line: str) -> Iterator[LineSays]:
+    """Read from the printed arguments at which steps something is logged."""
+    match = _ARGUMENT.match(line.strip())
+    value = _value(match[2]) if match else None
+    steps = _count(value)
+    if match is None:
+        return
+    if match[1] == "logging_first_step":
+        yield LoggedInterval(with_first=value is True)
+    elif match[1] == "eval_on_start":
+        yield LoggedInterval(before=value is True)
+    elif steps and match[1] == "logging_steps":
+        yield LoggedInterval(training=steps)
+    elif steps and match[1] == "eval_steps":
+        yield LoggedInterval(validations=steps)
+    elif steps and match[1] == "max_steps":
+        yield TotalSteps(steps)
+
+
+def _read_metrics(line: str) -> Iterator[LineSays]:
+    """Read the metrics that transformers prints. A validation is no step that was trained, so its epoch is left out."""
+    for match in _METRICS.finditer(line):
+        of, values = _STARTS[match[1]], dict[str, float]()
+        for key, text in _PAIR.findall(match[0]):
+            with suppress(ValueError):
+                values[key] = float(text)
+        if of is Logged.VALIDATION:
+            values.pop("epoch", None)
+        yield NextMetrics(of, values)
+
+
 def parse_printed_arguments(lines: Iterable[str]) -> Mapping[str, Any]:
     """Read the arguments of a trainer as `print(args)` shows them: `GRPOConfig(`, a `name=value,` a line, and `)`."""
     lines = iter(lines)
     found: dict[str, Any] = {}
-    if not any(map(_ARGUMENTS.fullmatch, lines)):
+    if not any(map(_ARGUMENTS.search, lines)):
         return found
     for line in islice(lines, _MOST_ARGUMENTS):
-        if (match := _ARGUMENT.fullmatch(line)) is None:
+        if (match := _ARGUMENT.match(line)) is None:
             return found if line == ")" else {}
         found[match[1]] = _value(match[2])
     return {}
 
 
+def _count(value: Any) -> int:
+    """Return a number of steps, which may be printed as 3.0; 0 for a share of the training and for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value) if is_number and value >= 1 and float(value).is_integer() else 0
+
+
 def _value(text: str) -> Any:
-    """Read a value as Python prints it; a member of an enumeration such as `IntervalStrategy.NO` is its name."""
+    """Read a value as Python prints it; the member of an enumeration as the value that a user writes for it."""
+    import ast
+
+    if match := _MEMBER.fullmatch(text):
+        return match[1].lower()
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return text.rpartition(".")[2].lower() if _MEMBER.fullmatch(text) else text
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text
+
+
+def configured(config: Mapping[str, Any]) -> Configured | None:
+    """Read when a trainer of transformers validates; None for any other configuration. By epoch, no step is known."""
+    if not config.keys() >= _WHOLE:
+        return None
+    by_steps = config.get("eval_strategy") == "steps"
+    return Configured(
+        total_steps=_count(config["max_steps"]) or None,
+        validates_every=_count(config.get("eval_steps")) if by_steps else 0,
+        validates_first=config.get("eval_on_start") is True,
+        is_whole=True,
+    )
 
 
 def planned_settings(command: Sequence[str], recipe: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
@@ -172,9 +237,13 @@ TRACES = (
 GRAMMAR = LogGrammar(
     title="TRL",
     rules="trl 2",
-    lines=(LineForm((b"rlx: TRL ",), _read_line),),
-    core=("val-core/",),
-    validation=("val-core/", "val-aux/"),
+    lines=(
+        LineForm((b"rlx: TRL ",), _read_line),
+        LineForm(_INTERVALS, _read_argument),
+        LineForm((b"{'loss': ", b"_runtime': "), _read_metrics),
+    ),
+    core=("val-core/", "eval_reward"),
+    validation=("val-core/", "val-aux/", "eval_"),
     metrics={
         Role.STEP_SECONDS: ("step_time",),
         Role.VALIDATION_SECONDS: ("eval_runtime",),
@@ -190,9 +259,10 @@ GRAMMAR = LogGrammar(
         Role.REFERENCE_KL: ("kl",),
         Role.ZERO_ADVANTAGE_GROUPS: ("frac_reward_zero_std",),
     },
-    seed_keys=("seed",),
+    seed_keys=("seed", "data_seed"),
     planned_settings=planned_settings,
     printed_configuration=parse_printed_arguments,
+    configured=configured,
     modes=modes,
     traces=TRACES,
 )

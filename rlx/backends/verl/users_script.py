@@ -15,9 +15,9 @@ from rlx.backends.shared.noise import NOISE, payload_schedule, payload_settings
 from rlx.backends.shared.payload_files import JOB_ENVIRONMENT, contained, modules, program
 from rlx.backends.shared.shell import on_host, render_template
 from rlx.backends.shared.users_launches import UsersScript, UsersScriptFrame
-from rlx.backends.verl.environment import NOISE_HOOK, with_module
+from rlx.backends.verl.environment import NOISE_HOOK, TRACK_GUARD, with_module
 from rlx.backends.verl.overrides import CPU_PLUGIN
-from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site
+from rlx.model import Expectations, Finding, LaunchPlan, Link, PlannedFile, Severity, Site, StatedExpectations
 from rlx.model.run_dir import LAUNCH_FILE, PAYLOAD_DIR, SCRIPT_DIR
 from rlx.resources import payload_folder
 from rlx.schedulers.protocol import gives_ray
@@ -33,6 +33,10 @@ STEPS = re.compile(r"\btrainer\.total_training_steps=['\"]?(\d{1,7})\b")
 # What can be shown without knowing how many processes generate; felt, where the log has the gap.
 _LINKS = (Link.ASKED, Link.DRAWN, Link.LIFTED, Link.TRAINED_ON)
 _VARIABLES = "VERL_USE_EXTERNAL_MODULES|PYTHONPATH"
+_TRACKERS = re.compile(
+    r"^(?!\s*#).*\btrainer\.logger=.{0,200}\b(?:wandb|tracking|swanlab|mlflow|tensorboard|trackio|clearml|vemlp_wandb)\b",
+    re.MULTILINE,
+)
 _REPLACES = re.compile(
     rf"^(?!\s*#).*\b({_VARIABLES})=(?!.*\$\{{?\1\b).*|^\s*unset\s.*\b(?:{_VARIABLES})\b.*", re.MULTILINE
 )
@@ -53,7 +57,7 @@ class _Noise:
 
 
 def plan(script: UsersScript, site: Site) -> LaunchPlan:
-    """Plan the launch of the script. Only its noise is expected: the rest is known from its log alone."""
+    """Plan the launch of the script. Only its noise is expected, and what its launch states; the log knows the rest."""
     frame = _frame(script, site)
     return LaunchPlan(
         name=script.name,
@@ -71,7 +75,7 @@ def plan(script: UsersScript, site: Site) -> LaunchPlan:
             PlannedFile(f"{SCRIPT_DIR}/{script.file}", script.text, 0o700),
             *contained(),
             program("ray_jobs.py"),
-            *_noise_files(script),
+            *{file.path: file for file in (*_guard_files(script), *_noise_files(script))}.values(),
             *([program(JOB_ENVIRONMENT)] if frame.joins else []),
         ),
         expectations=_expectations(script),
@@ -89,13 +93,13 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
     return UsersScriptFrame(
         title=f"{script.file} as {script.name}, arm {script.arm}, seed {script.seed}",
         device=script.device_kind,
-        env={**env, **(with_module(env, NOISE_HOOK) if _is_hooked(script) else {})},
+        env=_environment(script, env),
         path_prefix=site.path_prefix,
         setup=site.setup,
         workdir=script.workdir,
         path=on_host(f"{SCRIPT_DIR}/{script.file}"),
         # verl's dictionary, or the arguments of TRL.
-        begin=r"/{'.*actor\|^[A-Za-z]*\(Config\|Arguments\)($/,$p",
+        begin=r"/{'.*actor\|\(Config\|Arguments\)($/,$p",
         # Drivers of NPUs tell containers by their namespaces.
         is_apart=script.is_apart and script.device_kind != "npu",
         arm=script.arm,
@@ -105,21 +109,35 @@ def _frame(script: UsersScript, site: Site) -> UsersScriptFrame:
     )
 
 
+def _environment(script: UsersScript, env: dict[str, str]) -> dict[str, str]:
+    """Name the modules that verl loads; without one of them it ends with a tracker that fails."""
+    env |= with_module(env, TRACK_GUARD) if _TRACKERS.search(script.text) else {}
+    return env | (with_module(env, NOISE_HOOK) if _is_hooked(script) else {})
+
+
 def _is_hooked(script: UsersScript) -> bool:
     return script.aqn is not None and CPU_PLUGIN not in script.text
 
 
 def _expectations(script: UsersScript) -> Expectations:
+    stated = script.stated or StatedExpectations()
     return Expectations(
-        total_steps=script.steps or None,
+        total_steps=script.steps or stated.steps,
         validation_steps=(),
         last_step_validated=False,
-        validation_items=None,
+        validation_items=stated.items,
         validation_samples=1,
         metric="auto",
         noise=payload_schedule(_Noise(script.aqn, script.seed), script.steps, None, _LINKS),
         reports_probability_gap=False,
+        stated=script.stated,
     )
+
+
+def _guard_files(script: UsersScript) -> Iterator[PlannedFile]:
+    if _TRACKERS.search(script.text):
+        yield from modules(NOISE)
+        yield from modules(TRACK_GUARD, payload_folder("verl"))
 
 
 def _noise_files(script: UsersScript) -> Iterator[PlannedFile]:

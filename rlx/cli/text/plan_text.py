@@ -243,7 +243,11 @@ def _expectations(plan: LaunchPlan) -> Iterator[str]:
     expected = plan.expectations
     total = expected.total_steps
     if not plan.has_recipe:
-        yield "steps and validations: not known before the log prints the configuration"
+        yield (
+            f"as --expect says: {expected.stated}"
+            if expected.stated
+            else ("steps and validations: not known before the log prints the configuration")
+        )
         yield from _noise(plan)
         return
     yield f"{total} steps" if total is not None else "an unknown number of steps: the recipe does not say how many rows"

@@ -50,7 +50,7 @@ class CheckRow(NamedTuple):
 CHECKS = (
     CheckRow(record_conflicts.check_conflicts, Basis.UNPLANNED),
     CheckRow(recipe_settings.check_composed),
-    CheckRow(recipe_settings.check_traced, Basis.RECIPE),
+    CheckRow(recipe_settings.check_traced, _ANY),
     CheckRow(arm_without_noise.check_unplanned_noise, _ANY),
     CheckRow(limits_of_evidence.check_recipe, Basis.UNPLANNED),
     CheckRow(arm_without_noise.check_watch),
@@ -69,7 +69,7 @@ CHECKS = (
     CheckRow(noise_removal.check_weights_of_validations),
     CheckRow(noise_accumulation.check),
     CheckRow(probability_gap.check),
-    CheckRow(served_weights.check, Basis.RECIPE),
+    CheckRow(served_weights.check),
     CheckRow(recorded_weights.check, Basis.RECIPE),
     CheckRow(training_signal.check, _ANY),
     CheckRow(training_on_noise.check),

@@ -47,6 +47,7 @@ def check_whole(given: CheckInput) -> Iterator[CheckFinding]:
     yield from _totals(evidence, expectations, state)
     yield from _metric(evidence, expectations)
     yield from _scheduled_validations(evidence, expectations)
+    yield from _validations_beyond(evidence, expectations)
     yield from _rows(evidence, expectations, given.has_recipe)
 
 
@@ -71,9 +72,10 @@ def _last_step(evidence: Evidence, expectations: Expectations) -> Iterator[Check
 def _totals(evidence: Evidence, expectations: Expectations, state: RunState) -> Iterator[CheckFinding]:
     own, planned = evidence.total_steps, expectations.total_steps
     if own is not None and planned is not None and own != planned:
+        who = "--expect" if expectations.stated else "the plan"
         yield unverified(
             "RLX706",
-            f"the plan says {counted(planned, 'step')}, the log says {own}; judged by the log's {own}",
+            f"{who} says {counted(planned, 'step')}, the log says {own}; judged by the log's {own}",
             "check the batch size, the epochs, and how many rows the filter kept",
         )
     elif own is None and planned is None and state.is_terminal:
@@ -127,17 +129,35 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
         yield incomplete("RLX703", f"no validation at {at_steps(missing)}, where one was scheduled", step=missing[0])
 
 
+def _validations_beyond(evidence: Evidence, expectations: Expectations) -> Iterator[CheckFinding]:
+    """Report validations that the launch of a script did not expect; one before the training is nobody's interval."""
+    stated, total = expectations.stated, total_steps(evidence, expectations)
+    if stated is None or stated.every is None:
+        return
+    due = {0, total, *expectations.validation_steps}
+    if beyond := [step for step in _validated(evidence, expectations) if step not in due]:
+        expected = f"a validation every {counted(stated.every, 'step')}" if stated.every else "no validation"
+        yield unverified(
+            "RLX727",
+            f"--expect says {expected}, and the log has one at {at_steps(beyond)}",
+            "correct --expect or the interval in the script, and launch it again",
+            beyond[0],
+        )
+
+
 def _rows(evidence: Evidence, expectations: Expectations, planned: bool) -> Iterator[CheckFinding]:
     metric = core_metric(evidence, expectations) or expectations.metric
     told, own = row_counts(evidence, expectations, metric)
     if own is not None and told is not None and own != told:
-        who = "the plan" if planned else "--val-size"
-        fix = "set data.val_rows to the rows that the filter keeps, or check the file"
-        yield unverified(
-            "RLX705",
-            f"{who} says {counted(told, 'validation row')}, the log says {own}",
-            fix if planned else f"import it again with --val-size {own}, or without it",
-        )
+        who, fix = "the plan", "set data.val_rows to the rows that the filter keeps, or check the file"
+        if not planned:
+            who, fix = "--val-size", f"import it again with --val-size {own}, or without it"
+        if expectations.stated:
+            who, fix = "--expect", "check the validation file of the script, or correct --expect, and launch it again"
+        yield unverified("RLX705", f"{who} says {counted(told, 'validation row')}, the log says {own}", fix)
+    elif own is None and expectations.stated and expectations.stated.items is not None:
+        said = f"--expect says {counted(expectations.stated.items, 'validation row')}"
+        yield remark("RLX705", Severity.NOTE, f"{said}, and the log does not say how many there are")
 
 
 def _validated(evidence: Evidence, expectations: Expectations) -> list[int]:

@@ -23,11 +23,18 @@ _NAMES = {
 
 
 def check_recipe(given: CheckInput) -> Iterator[CheckFinding]:
-    """Report that the run has no recipe, with the validations that were read from its configuration, if any."""
+    """Report that the run has no recipe, with the validations that were read from its configuration, if any.
+
+    A note where rlx launched the run, and its log has all that the trainer composed: the other checks use that.
+    """
     expectations = given.expectations
+    steps = expectations.validation_steps
+    due = f"{counted(len(steps), 'validation')}, the last at step {steps[-1]}" if steps else "no validation"
+    if given.setup.is_composed:
+        words = f"no recipe: it is checked against the configuration that the trainer composed ({due})"
+        yield remark("RLX716", Severity.NOTE, words)
+        return
     if expectations.is_read:
-        steps = expectations.validation_steps
-        due = f"{counted(len(steps), 'validation')}, the last at step {steps[-1]}" if steps else "no validation"
         found = unverified(
             "RLX716",
             f"no recipe: it is checked against the configuration that its log prints, not against a plan ({due})",

@@ -96,7 +96,8 @@ def check_form(given: CheckInput) -> Iterator[CheckFinding]:
 
 
 def _gaps(evidence: Evidence) -> Iterator[CheckFinding]:
-    missing = sorted(set(range(1, evidence.last_step + 1)).difference(evidence.metrics))
+    every = evidence.totals.logged_every or 1
+    missing = sorted(set(range(every, evidence.last_step + 1, every)).difference(evidence.metrics))
     if not missing:
         return
     first = next((step for step in evidence.metrics if step > 0), 0)

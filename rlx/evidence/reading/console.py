@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import astuple, dataclass, replace
 from functools import cache
@@ -22,6 +23,9 @@ from rlx.evidence.log_grammar import (
     DataLength,
     DataRows,
     LineSays,
+    Logged,
+    LoggedInterval,
+    NextMetrics,
     NoiseSays,
     Resumed,
     StepMetrics,
@@ -32,7 +36,7 @@ from rlx.evidence.reading.scan import LineScanner
 from rlx.evidence.reading.timeline import Timeline
 from rlx.evidence.run_evidence import Announcement, FaultKind, LoggedFault, NoiseEvent, Progress, RunTotals
 
-RULES = "console 4"
+RULES = "console 5"
 """To be changed whenever this parser reads the same bytes differently; the grammars have their own rules."""
 
 # A file that was emptied while a process wrote on at its own position reads as zero bytes up to there; a copy from
@@ -104,6 +108,7 @@ class ConsoleParser:
         self._rows: tuple[int, int] | None = None
         self._lengths: list[int] = []
         self._faults: dict[str, LoggedFault] = {}
+        self._ordered = OrderedSteps()
         self._readers = _readers(rows())
         self._scanner = LineScanner(self._readers.needles)
 
@@ -133,6 +138,7 @@ class ConsoleParser:
             "unproven": self.unproven,
             "faults": list(self._faults.values()),
             "totals": [self._total_steps, self._rows, self._lengths],
+            "ordered": self._ordered.state(),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -143,6 +149,7 @@ class ConsoleParser:
         self.unproven = state["unproven"]
         self._total_steps, rows, self._lengths = state["totals"]
         self._rows = (rows[0], rows[1]) if rows else None
+        self._ordered.restore(state["ordered"])
         self._faults = {kind: LoggedFault(FaultKind(kind), number, first) for kind, number, first in state["faults"]}
 
     @property
@@ -155,7 +162,7 @@ class ConsoleParser:
         # Older trainers print a line for each data set, the training set first.
         lengths = (self._lengths[0], self._lengths[1]) if len(self._lengths) == 2 else (None, None)
         train, validation = self._rows or lengths
-        return RunTotals(self._total_steps, train, validation)
+        return RunTotals(self._total_steps, train, validation, self._ordered.every)
 
     def _read(self, raw: bytes, needles: tuple[bytes, ...]) -> None:
         self.has_hole = self.has_hole or any(hole in raw for hole in _HOLES)
@@ -179,11 +186,75 @@ class ConsoleParser:
             self._rows = said.training, said.validation
         elif isinstance(said, LoggedFault):
             self._faults[said.kind] = joined(self._faults.get(said.kind), said)
+        elif isinstance(said, LoggedInterval):
+            self._ordered.begin(said)
+        elif isinstance(said, NextMetrics):
+            self._take_next(said)
         elif isinstance(said, DataLength):
             self._lengths = [*(self._lengths[:-1] if said.filtered else self._lengths[:2]), said.rows]
         elif isinstance(said, Resumed):
             self.timeline.resume(said.step)
+            self._ordered.resume(said.step)
             self.noise_lines.forget_after(said.step)
+
+    def _take_next(self, said: NextMetrics) -> None:
+        step = self._ordered.step_of(said.of, self._total_steps)
+        if step is not None:
+            self.timeline.add(step, said.values)
+        if said.of is Logged.END and self._total_steps is None:
+            # A training by epochs names its number of steps nowhere else.
+            self._total_steps = step
+
+
+class OrderedSteps:
+    """Counts the steps of lines that name none, by the interval that the trainer's configuration printed."""
+
+    def __init__(self) -> None:
+        self._interval = LoggedInterval()
+        self._last = 0
+        self._lines = self._validations = 0
+
+    @property
+    def every(self) -> int | None:
+        """The interval of the training's lines where it is longer than a step."""
+        return self._interval.training if (self._interval.training or 1) > 1 else None
+
+    def begin(self, said: LoggedInterval) -> None:
+        """Add what one line of the configuration says. After metrics, it is another training's: count anew."""
+        if self._lines or self._validations:
+            self._interval, self._last, self._lines, self._validations = LoggedInterval(), 0, 0, 0
+        self._interval = self._interval._replace(
+            **{n: value for n, value in said._asdict().items() if value is not None}
+        )
+
+    def resume(self, step: int) -> None:
+        self._last = step
+
+    def step_of(self, of: Logged, total: int | None) -> int | None:
+        """Return the step of the next line of that kind; None where the interval is not known."""
+        interval, last = self._interval, self._last
+        if interval.training is None:
+            return None
+        if of is Logged.TRAINING:
+            is_first = interval.with_first and not self._lines and not last
+            self._last = 1 if is_first else last - last % interval.training + interval.training
+            self._lines += 1
+        elif of is Logged.VALIDATION:
+            self._validations += 1
+            number = self._validations - bool(interval.before)
+            self._last = max(last, min(number * (interval.validations or interval.training), total or sys.maxsize))
+        elif total and last + interval.training > total:
+            # Some steps of the last interval are not logged.
+            self._last = total
+        return self._last
+
+    def state(self) -> list[Any]:
+        """Return all that it knows, as JSON."""
+        return [list(self._interval), self._last, self._lines, self._validations]
+
+    def restore(self, state: list[Any]) -> None:
+        interval, self._last, self._lines, self._validations = state
+        self._interval = LoggedInterval(*interval)
 
 
 def joined(known: LoggedFault | None, later: LoggedFault) -> LoggedFault:

@@ -211,6 +211,7 @@ def _join(attempts: Sequence[_Attempt]) -> Evidence:
             _last(attempt.totals.total_steps for attempt in attempts),
             _last(attempt.totals.train_rows for attempt in attempts),
             _last(attempt.totals.validation_rows for attempt in attempts),
+            _last(attempt.totals.logged_every for attempt in attempts),
         ),
         progress=_last(attempt.progress for attempt in attempts),
         disagreements=tuple(found for attempt in attempts for found in attempt.disagreements),

@@ -17,13 +17,13 @@ from rlx.evidence import Evidence
 from rlx.evidence.cache.file_digest import digest_of_files
 from rlx.evidence.checks.recipe_settings import setting_mismatches, tree_of
 from rlx.evidence.grammars import by_kind
-from rlx.evidence.run_configuration import read_printed_config
+from rlx.evidence.run_configuration import read_printed_config, whole_configuration
 from rlx.evidence.traces import UNKNOWN_SETUP, Setup
 from rlx.local_files import parse_json, read_bytes
 from rlx.model import LaunchPlan
 from rlx.model.run_dir import COMPOSED_FILE, LOG_FILE, PRINTED_FILE, PROVENANCE_FILE
 from rlx.runs.judging.parser_cache import ParsedFiles
-from rlx.yaml_reader.hydra import bare_key
+from rlx.yaml_reader.hydra import bare_key, bare_leaves
 
 Tree: TypeAlias = Mapping[str, Any]
 
@@ -160,11 +160,20 @@ def _short(value: Any) -> str:
 
 
 def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: Mapping[str, str]) -> Setup:
-    """Return the setup of a run by its plan and the folder of its latest attempt; empty where no recipe planned it.
+    """Return the setup of a run by its plan and the folder of its latest attempt.
 
-    `sent`: the digests of its files by their paths, as its manifest has them.
+    Without a recipe it is the configuration that the trainer of a launched script printed; empty where that is not all
+    of it. `sent`: the digests of its files by their paths, as its manifest has them.
     """
-    if not plan.has_recipe or plan.backend not in by_kind() or latest is None:
+    if latest is None:
+        return UNKNOWN_SETUP
+    if not plan.has_recipe:
+        printed = printed_configuration(latest, parsed) if plan.is_launched else {}
+        if not whole_configuration(printed):
+            return UNKNOWN_SETUP
+        keys = frozenset(bare_leaves(printed))
+        return Setup({}, (), printed, True, keys, found_at_start(latest), sent)
+    if plan.backend not in by_kind():
         return UNKNOWN_SETUP
     planned = list(by_kind()[plan.backend].planned_settings(plan.command, plan.recipe))
     composed = composed_configuration(latest, parsed)
@@ -181,7 +190,7 @@ def setup_of(plan: LaunchPlan, latest: Path | None, parsed: ParsedFiles, sent: M
 
 def digest_of_setup(latest: Path | None) -> str:
     """Digest the files that `setup_of` reads; empty while they are being written."""
-    return digest_of_files([latest / COMPOSED_FILE, latest / PROVENANCE_FILE]) if latest else ""
+    return digest_of_files([latest / COMPOSED_FILE, latest / PRINTED_FILE, latest / PROVENANCE_FILE]) if latest else ""
 
 
 def found_at_start(latest: Path) -> Mapping[str, Any]:

@@ -28,8 +28,10 @@ from rlx.evidence import (
     with_configuration,
     with_nodes,
     with_settings_of,
+    with_stated,
 )
 from rlx.evidence.device_use import read_run_usage
+from rlx.evidence.run_configuration import whole_configuration
 from rlx.evidence.traces import Setup
 from rlx.evidence.verdict import Waiver
 from rlx.model import LaunchPlan, RunState, from_jsonable, to_jsonable
@@ -142,7 +144,9 @@ def _judge(snapshot: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: i
     ref, plan, copy, paths = snapshot.ref, manifest.plan, snapshot.copy, RunPaths(snapshot.copy.run_dir)
     evidence = read_evidence(paths.attempts, parsed) if snapshot.evidence is UNREAD else snapshot.evidence
     evidence = with_nodes(evidence, snapshot.workers.attempts)
-    backend = plan.backend if plan.has_recipe else ""
+    config = {} if plan.has_recipe else printed_configuration(paths.latest, parsed)
+    # What an imported log shows is no record of a launch.
+    backend = plan.backend if plan.has_recipe else whole_configuration(config) if plan.is_launched else ""
     evidence = replace(
         evidence,
         missing=copy.lacks or lacks(copy.run_dir) or manifest.lacks or snapshot.workers.lacks(snapshot.state),
@@ -153,9 +157,8 @@ def _judge(snapshot: Snapshot, manifest: Manifest, parsed: ParsedFiles, rules: i
         setting_mismatches=mismatches_of(plan, paths.attempts, evidence, parsed),
     )
     if not plan.has_recipe:
-        config = printed_configuration(paths.latest, parsed)
         expectations, evidence = with_configuration(plan.expectations, evidence, config)
-        plan = replace(plan, expectations=expectations)
+        plan = replace(plan, expectations=with_stated(expectations, evidence))
     source = source_of(copy.run_dir)
     logs = source.digests if source else ()
     return JudgedRun(
@@ -256,7 +259,7 @@ def _verdict(
 ) -> Verdict:
     if not plan.has_recipe and plan.expectations.noise is None:
         return judge_unplanned(
-            evidence, plan.expectations, state, launched=plan.is_launched, rules=rules, waivers=waivers
+            evidence, plan.expectations, state, launched=plan.is_launched, rules=rules, setup=setup, waivers=waivers
         )
     gap = series(control.evidence, gap_metric(control.evidence)) if control else {}
     same_correction = control is not None and control.plan.expectations.correction == plan.expectations.correction

@@ -66,6 +66,7 @@ _BEGIN = "{'"
 # Each line of it begins with a key, a value or a bracket. A warning begins with a path, a word or a date.
 _LITERAL = re.compile(r"""\s*(?:[\[\](){}'":,]|-?\d[\d.e+-]*\s*[\]}),]|(?:None|True|False)\b|$)""")
 _NOTHING: Mapping[str, Any] = {}
+_SECTIONS = ("data", "actor_rollout_ref", "algorithm", "trainer")
 _TRAINING = (
     ("gen", "rollout"),
     ("gen_max", "rollout"),
@@ -176,6 +177,7 @@ def configured(config: Mapping[str, Any]) -> Configured | None:
         validation_samples=_count(_section(rollout, "val_kwargs"), "n") or 1,
         reports_probability_gap=rollout.get("calculate_log_probs") is True,
         sigmas=_sigmas(_section(trainer, "noise_injection")),
+        is_whole=all(isinstance(config.get(section), dict) for section in _SECTIONS),
     )
 
 
