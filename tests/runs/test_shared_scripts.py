@@ -61,13 +61,14 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     (folder / "hosts.yaml").write_text(f"hosts: {{local: {entry}}}\n", encoding="utf-8")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with machine_with(tmp_path, monkeypatch, "nvidia0", "nvidia1", is_alone=True) as programs:
-        own = {**os.environ, "PATH": f"{VENV}:{os.environ['PATH']}", "RAY_TMPDIR": str(short(tmp_path))}
+        own = {**os.environ, "PATH": f"{VENV}:{os.environ['PATH']}", "RAY_TMPDIR": str(link := short(tmp_path))}
 
         def told(command: str) -> str:
             words = [str(programs / "sh"), "-c", command]
             return subprocess.run(words, env=own, stdout=subprocess.PIPE, text=True, check=True, timeout=900).stdout
 
         yield told
+        link.unlink()
 
 
 def short(folder: Path) -> Path:
