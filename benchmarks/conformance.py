@@ -3,6 +3,7 @@
 python -m benchmarks.conformance              print the tables; exit 1 where a bound is broken
 python -m benchmarks.conformance --write      put them into docs/dev/conformance.md
 python -m benchmarks.conformance --compose    also let Hydra compose each, with the configuration of its version
+python -m benchmarks.conformance --scripts FOLDER    read the scripts themselves (benchmarks/public_scripts.py)
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page_tables import out_of_date, row
-from rlx.api.imported_recipe import ImportedRecipe, KeyFate, keys_part, recipe_from_keys
+from rlx.api.imported_recipe import FOREIGN, ImportedRecipe, KeyFate, keys_part, recipe_from_keys
 from rlx.errors import RlxError
 from rlx.recipe import ResolvedRecipe, load_recipe
 from rlx.recipe.source import RecipeSource
@@ -91,13 +92,15 @@ class Launch:
 
     @property
     def explained(self) -> list[KeyFate]:
-        """Differing keys that a finding names with its reason."""
+        """Differing keys that a finding names with its reason, or as a fork's."""
         assert self.imported is not None
+        is_named = any(finding.id == "RLX009" for finding in self.imported.findings)
         said = [finding.message for finding in self.imported.findings if finding.id in ("RLX003", "RLX004")]
         return [
             fate
             for fate in self.differing
-            if any(text.startswith(f"{fate.key}: ") and fate.reason in text for text in said)
+            if (fate.reason == FOREIGN and is_named)
+            or any(text.startswith(f"{fate.key}: ") and fate.reason in text for text in said)
         ]
 
     @property
@@ -192,6 +195,8 @@ _TABLES = {"totals": _totals, "reasons": _reasons, "launches": _rows}
 
 
 def main(arguments: Sequence[str]) -> int:
+    if "--scripts" in arguments:
+        return read_scripts(arguments)
     found = [*launches()]
     if "--write" in arguments:
         out_of_date(PAGE, lambda _: tables(found), write=True)
@@ -203,6 +208,26 @@ def main(arguments: Sequence[str]) -> int:
     for each in broken:
         print(f"broken: {each.script}: {len(each.lost)} lost, {len(each.differing)} of {len(each.fates)} differ")
     return int(bool(broken) or ("--compose" in arguments and not compose_all(found)))
+
+
+def read_scripts(arguments: Sequence[str]) -> int:
+    """Read the scripts below the folder that follows `--scripts`. Returns 1 where a value is wrong."""
+    from benchmarks import public_scripts
+
+    found = list(public_scripts.readings(Path(arguments[arguments.index("--scripts") + 1])))
+    for each in found if "--compose" in arguments else ():
+        if each.imported and (refused := public_scripts.compose_both(each)):
+            print(f"not composed: {each.path}: {refused}")
+    made = {"scripts": public_scripts.table(found), "refusals": public_scripts.reasons(found)}
+    print("\n\n".join(made.values()))
+    for each in found:
+        for line in each.wrong:
+            print(f"wrong: {each.repository} {each.path}: {line}")
+        if each.kind == "not read":
+            print(f"not read: {each.repository} {each.path}: {each.reason}")
+    if "--write" in arguments:
+        out_of_date(PAGE, lambda _: made, write=True)
+    return int(any(each.wrong for each in found))
 
 
 def compose_all(found: Sequence[Launch]) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.page_tables import out_of_date, row
 from rlx.api.recipe_from import CONTROL, recipe_from
+from rlx.errors import UsageError
 from rlx.recipe import load_recipe
 from rlx.recipe.schema import Recipe
 from rlx.recipe.source import RecipeSource
@@ -85,8 +86,7 @@ _BESIDE = """\
 imported recipe renders. What that recipe has otherwise than the shipped one:"""
 # What the seeds show of a command that cannot be read whole.
 OTHERS = {
-    "000": "starts from a configuration of which the seed shows some keys only, under shortened names. What can be "
-    "read is the program, its folder and the name of that configuration",
+    "000": "starts from a configuration of which the seed shows some keys only, under shortened names",
     "002": "shows no command: two lists of parameters and what came out. `qwen2.5-1.5b-gsm8k-aqn-npu` was made of it",
     "004": "starts a fork's own program with files of the fork",
 }
@@ -126,8 +126,11 @@ def _unread(seed: str) -> Iterator[str]:
     yield f"**Seed {seed}** {OTHERS[seed]}."
     script = COMMANDS / seed / "command.sh"
     if script.exists():
-        backend = recipe_from(str(script)).arms[CONTROL].document["backend"]
-        yield f"`rlx init --from` says so of it: `{json.dumps(backend)}`."
+        try:
+            said = json.dumps(recipe_from(str(script)).arms[CONTROL].document["backend"])
+        except UsageError as refused:
+            said = refused.message
+        yield f"`rlx init --from` says so of it: `{said}`."
 
 
 def differences(seed: str) -> dict[str, tuple[Any, Any]]:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rlx.api.imported_recipe import keys_part
 from rlx.backends.registry import parts
+from rlx.backends.shared.other_trainers import command_of, other_trainer, trainer_of_configuration
+from rlx.backends.shared.users_launches import TRAINS_NOTHING
 from rlx.errors import UsageError
 from rlx.model import Finding, Severity
 from rlx.recipe.problems import UNDECIDED
 from rlx.secret_text import MASK, is_secret, mask, names_secret, secrets_in
 
 if TYPE_CHECKING:
+    from rlx.api.launch_files import LaunchFile
     from rlx.backends.shared.users_launches import KeysPart
     from rlx.shell_reader import ShellScript, Word
     from rlx.shell_reader.wrappers import Inner
+    from rlx.yaml_reader.reader import YamlError
 
 _MOST_BYTES = 4 << 20
 _CONFIGURATIONS = (".yaml", ".yml")
@@ -28,14 +32,19 @@ _LINE = re.compile(
     r"|(?:uv|poetry|pixi|conda|mamba|micromamba|pdm|pipenv)\s+run|accelerate\s+launch"
     r"|(?:docker|podman|singularity|apptainer)\s+(?:exec|run)|nsys\s+profile|msprof)\s"
 )
-_MOST_DEPTH = 40
 _FORMS = "a bash script, a line that starts a training, its configuration as YAML, or a log that shows it"
-_KNOWN = re.compile(r"\.(?:sh|bash|ya?ml|log|out|txt|conf|cfg|py)", re.IGNORECASE)
+_PYTHON = (".py", ".ipynb")
+_KNOWN = re.compile(r"\.(?:sh|bash|slurm|sbatch|ya?ml|log|out|txt|conf|cfg|py|ipynb)", re.IGNORECASE)
 _WITH_A_WORD = ("-X", "-W", "--listen", "--connect", "--log-to")
 # Programs of Python that start another one, whose words follow theirs.
 _DRIVERS = re.compile(r"(?:.*/)?rlx_ray_driver\.py|debugpy")
-_NAME_OPTIONS = ("--config-name", "-cn")
-_FOLDER_OPTIONS = ("--config-path", "-cp", "--config-dir", "-cd")
+_NAME, _FOLDER, _SEARCHED = "name", "folder", "searched"
+# Hydra's own options: --config-path is the folder of the configuration, --config-dir a further one.
+_HYDRA_OPTIONS = {
+    **dict.fromkeys(("--config-name", "-cn"), _NAME),
+    **dict.fromkeys(("--config-path", "-cp"), _FOLDER),
+    **dict.fromkeys(("--config-dir", "-cd"), _SEARCHED),
+}
 _NPU = re.compile(r"\b(?:npu|ascend|hccl|cann)", re.IGNORECASE)
 _GPU = re.compile(r"\bgpu\b(?!s)")
 SEARCH_PATH = "hydra.searchpath"
@@ -45,6 +54,10 @@ _CHOICE = re.compile(r"choice\((.*)\)")
 _CHOSEN_BY_HYDRA = re.compile(r"=\s*(?:range|glob|interval|shuffle|sort|tag)\(")
 _MOST_LAUNCHES = 64
 """As many as a recipe may have arms."""
+_KEY = re.compile(r"(?:\+{1,2}|~)?[A-Za-z_][\w.@/-]*")
+_MOST_PARENTS = 5
+# What only the shell knows, in a path.
+_OPEN = re.compile(r"\$\{[^}]*\}|\$\([^)]*\)|\$\w+|`[^`]*`")
 
 
 def is_launch(source: str) -> bool:
@@ -61,8 +74,10 @@ def launch_of(source: str) -> FoundLaunch:
     text, name = (source, "the line") if _is_line(source) else (_read(source), source)
     if not text.strip():
         raise UsageError(f"--from {name}: is empty", f"name {_FORMS}")
+    if Path(name).suffix in _PYTHON:
+        raise UsageError(f"--from {name}: is a program, and what it is started with is in no file", f"name {_FORMS}")
     if Path(name).suffix in _CONFIGURATIONS:
-        return _of_configuration(text, name)
+        return _of_configuration(text, Path(name))
     if _program_of(printed := printed_config(text)):
         return _of_printed(printed)
     found = find_launch(text, name)
@@ -89,13 +104,43 @@ def _read(source: str) -> str:
         raise UsageError("--from: no file can have this name", f"name {_FORMS}") from None
 
 
-def _of_configuration(text: str, name: str) -> FoundLaunch:
-    tree = _tree(text, name)
+def _of_configuration(text: str, file: Path) -> FoundLaunch:
+    """Read a configuration, or the file of a launcher. Raises UsageError for any other YAML, which it names."""
+    from rlx.api.launch_files import launch_file
+    from rlx.yaml_reader.reader import YamlError
+
+    try:
+        found = launch_file(text)
+    except YamlError as problem:
+        raise _unreadable(problem, str(file)) from None
+    if found is not None:
+        return _of_launcher(found, file)
+    tree = _tree(text, str(file))
     if program := _program_of(tree):
-        return _safe(FoundLaunch(program, tuple(_leaves(tree))))
+        return _safe(FoundLaunch(program, tuple(keys_part(program).keys_in(file, tree).items())))
     if "backend" in tree or "extends" in tree:
-        raise UsageError(f"--from {name}: is a recipe already", f"rlx validate {name}")
-    raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
+        raise UsageError(f"--from {file}: is a recipe already", f"rlx validate {file}")
+    if owner := trainer_of_configuration(tree):
+        raise UsageError(
+            f"--from {file}: is a configuration of {owner}, and names no program",
+            f"launch it as it is: a script with {command_of(owner, file.name)}, by rlx launch --script",
+        )
+    raise UsageError(f"--from {file}: is no configuration that rlx knows", f"name {_FORMS}")
+
+
+def _of_launcher(found: LaunchFile, file: Path) -> FoundLaunch:
+    if not found.script:
+        raise UsageError(
+            f"--from {file}: {found.launcher} without a command: {found.place} is not set",
+            "name the file that starts the training",
+        )
+    launch = find_launch(found.script, str(file))
+    message = f"read from {found.place} of {found.launcher}, for the first node"
+    if found.left_out:
+        message += f"; left out of the recipe: {', '.join(found.left_out)}"
+    note = Finding("RLX007", Severity.NOTE, message, "", str(file))
+    others = tuple(_with_configuration(each, file.parent) for each in launch.others)
+    return replace(_with_configuration(replace(launch, findings=(note, *launch.findings)), file.parent), others=others)
 
 
 def _program_of(tree: Mapping[str, Any]) -> str:
@@ -104,19 +149,49 @@ def _program_of(tree: Mapping[str, Any]) -> str:
 
 
 def _with_configuration(found: FoundLaunch, folder: Path) -> FoundLaunch:
-    """Where the keys stand in a YAML of the checkout: read it beside the script, or in the checkout's configs/."""
-    name = found.config_name and keys_part(found.program).file_of(found.program, found.config_name)
+    """Read the user's configuration, where the launch starts from one, below what the launch sets itself.
+
+    Raises UsageError where it is not here: without it the recipe would have other values.
+    """
+    part, folder = keys_part(found.program), folder.absolute()
+    name = part.file_of(found.program, found.config_name, found.config_folder)
     if not name:
         return found
-    places = [folder / name, *(parent / "configs" / name for parent in (folder, *list(folder.resolve().parents)[:3]))]
-    place = next((place for place in places if _is_file(place)), None)
+    place = next(filter(_is_file, _places(found, name, folder)), None)
     if place is None:
+        written = "/".join(filter(None, (found.config_folder or found.searched, name)))
         raise UsageError(
-            f"--from: the script starts from {name}, which is not beside it", f"name {name} itself, or put it there"
+            f"--from: the launch starts from {written}, which is not here",
+            f"put {name} beside the script, or name it: rlx init --from {name}",
         )
-    pairs = tuple(_leaves(_tree(_read(str(place)), str(place))))
-    own = tuple(pair for pair in found.pairs if pair[0] != SEARCH_PATH)
-    return _safe(replace(found, pairs=(*pairs, *own), config_name=""))
+    pairs = tuple(part.keys_in(place, _tree(_read(str(place)), str(place))).items())
+    own = (pair for pair in found.pairs if pair[0] != SEARCH_PATH)
+    shown = place.relative_to(folder) if place.is_relative_to(folder) else place
+    note = Finding("RLX007", Severity.NOTE, f"the launch starts from {name}: its keys are those of {shown}", "", name)
+    return _safe(replace(found, pairs=(*pairs, *own), config_name="", findings=(note, *found.findings)))
+
+
+def _places(found: FoundLaunch, name: str, folder: Path) -> Iterator[Path]:
+    """Yield where the file may be: in the folder that the launch names, or the program's, in the script's checkout.
+
+    Of a folder on another machine, or below one that only the shell knows, its last parts are looked for.
+    """
+    parents = [folder, *folder.parents][:_MOST_PARENTS]
+    written = (found.config_folder or found.searched).removeprefix("file://")
+    if written.startswith("/"):
+        yield Path(written) / name
+    known = Path(_OPEN.split(written)[-1].lstrip("/")).parts
+    program = Path(found.program.removesuffix(".py").replace(".", "/")).parent
+    for parent in parents:
+        if written and not written.startswith("/"):
+            yield parent / program / written / name
+        for first in range(len(known)):
+            yield parent.joinpath(*known[first:], name)
+    if not written:
+        yield from (parent / program / "config" / name for parent in parents)
+        yield folder / "config" / name
+        yield from (parent / "configs" / name for parent in parents)
+    yield folder / name
 
 
 def _is_file(path: Path) -> bool:
@@ -140,28 +215,23 @@ def _tree(text: str, name: str) -> Mapping[str, Any]:
     try:
         tree = read_hydra(text)
     except YamlError as problem:
-        first = problem.problems[0]
-        raise UsageError(f"--from {name}, line {first.line}: {first.text}", "correct the file") from None
+        raise _unreadable(problem, name) from None
     if not isinstance(tree, dict):
         raise UsageError(f"--from {name}: is no configuration that rlx knows", f"name {_FORMS}")
     return tree
 
 
+def _unreadable(problem: YamlError, name: str) -> UsageError:
+    first = problem.problems[0]
+    return UsageError(f"--from {name}, line {first.line}: {first.text}", "correct the file")
+
+
 def _of_printed(tree: Mapping[str, Any]) -> FoundLaunch:
     """Read a printed configuration. It has every key, so those with the back-end's default are left out."""
+    from rlx.yaml_reader.hydra import leaves
+
     program = _program_of(tree)
-    return _safe(FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(_leaves(tree))).items())))
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        path = f"{prefix}{key}"
-        if isinstance(value, Mapping) and value and depth < _MOST_DEPTH and path != "defaults":
-            yield from _leaves(value, f"{path}.", depth + 1)
-        elif path == "defaults":
-            yield path, [item for item in value if item != "_self_"] if isinstance(value, list) else value
-        else:
-            yield path, value
+    return _safe(FoundLaunch(program, tuple(keys_part(program).beyond_defaults(dict(leaves(tree))).items())))
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +250,8 @@ class FoundLaunch:
     unknown: frozenset[str] = frozenset()
     secrets: tuple[str, ...] = ()
     config_name: str = ""
+    config_folder: str = ""
+    searched: str = ""
     workdir: str = ""
     device: str = ""
     findings: tuple[Finding, ...] = ()
@@ -190,9 +262,10 @@ def find_launch(text: str, name: str) -> FoundLaunch:
     """Return the launch of a script called `name`, with its further ones in `others`. Raises UsageError for a script
     without one, and one that cannot be read.
     """
+    from rlx.api.launch_files import with_slurm
     from rlx.shell_reader import read_script
 
-    script = read_script(text, name)
+    script = read_script(with_slurm(text), name)
     secrets = Secrets(_named_texts(script))
     starts = list(_starts(script, name))
     chosen = _chosen(starts, name, secrets)
@@ -232,9 +305,10 @@ def _launches(start: Inner, name: str, secrets: Secrets) -> Iterator[FoundLaunch
     words = _inner_words(start.command.words)
     for arguments in _combinations(words[1:], start, name):
         read = _LaunchWords(secrets)
-        config_name, folder = read.arguments(arguments)
-        if folder and config_name:
-            read.pairs.append((SEARCH_PATH, [folder if "://" in folder else f"file://{folder}"]))
+        read.arguments(arguments)
+        searched = read.hydra.get(_SEARCHED, "")
+        if searched:
+            read.pairs.append((SEARCH_PATH, [searched if "://" in searched else f"file://{searched}"]))
         environment, opened = read.environment(start.command.environment)
         yield FoundLaunch(
             program=words[0].text(),
@@ -243,7 +317,9 @@ def _launches(start: Inner, name: str, secrets: Secrets) -> Iterator[FoundLaunch
             open_variables=opened,
             unknown=frozenset(read.unknown),
             secrets=tuple(read.secrets),
-            config_name=config_name,
+            config_name=read.hydra.get(_NAME, ""),
+            config_folder=read.hydra.get(_FOLDER, ""),
+            searched=searched,
             workdir=start.command.workdir,
             findings=tuple(_left(word, start.command.line, name) for word in read.left),
         )
@@ -325,6 +401,8 @@ def _inner_words(words: tuple[Word, ...]) -> tuple[Word, ...]:
     from rlx.shell_reader.wrappers import PYTHON
 
     texts = [word.text() for word in words]
+    if texts and other_trainer(texts):
+        return words
     # Before -m a program that only the shell knows, such as $PYTHON, is one.
     is_open = bool(words) and not any(isinstance(part, str) for part in words[0].parts) and texts[1:2] == ["-m"]
     if not is_open and not (texts and PYTHON.fullmatch(texts[0])):
@@ -353,10 +431,11 @@ def _chosen(starts: list[Inner], name: str, secrets: Secrets) -> Inner:
 
     refusals = []
     for start in starts:
+        words = [word.text() for word in _inner_words(start.command.words)]
         try:
-            keys_part(_inner_words(start.command.words)[0].text())
+            keys_part(words[0])
         except UsageError as problem:
-            refusals.append((start, problem))
+            refusals.append((start, _refusal(words, problem)))
         else:
             return start
     if not refusals:
@@ -364,9 +443,28 @@ def _chosen(starts: list[Inner], name: str, secrets: Secrets) -> Inner:
             f"{name}: starts no training that rlx knows",
             f"name the script that has the line {examples()}, also behind `uv run`, `srun` or `ray job submit … --`",
         )
-    named = [(start, problem) for start, problem in refusals if "is no program" not in problem.message]
-    first, refusal = (named or refusals)[0]
+    # A script also prepares data and serves models: what it trains is what it is about.
+    first, refusal = next((each for each in refusals if _names_training(each[1])), refusals[0])
     raise UsageError(f"{name}, line {first.command.line}: {secrets.masked(refusal.message)}", refusal.hint)
+
+
+def _refusal(words: list[str], problem: UsageError) -> UsageError:
+    """Say whose trainer it is, where it is one that rlx has no recipes for."""
+    from rlx.yaml_reader.hydra import read_words
+
+    as_it_is = "launch it as it is: rlx launch --script"
+    if owner := other_trainer(words):
+        return UsageError(f"{words[0]}: is {owner}'s, which rlx has no recipes for", as_it_is)
+    if "is no program" in problem.message:
+        sections = {key.lstrip("+~").partition(".")[0]: None for key, _ in read_words(words[1:])}
+        if owner := _program_of(sections):
+            owner = owner.partition(".")[0]
+            return UsageError(f"{words[0]}: is a trainer of its own on {owner}, whose steps rlx cannot count", as_it_is)
+    return problem
+
+
+def _names_training(refusal: UsageError) -> bool:
+    return "is no program" not in refusal.message and TRAINS_NOTHING not in refusal.message
 
 
 class _LaunchWords:
@@ -378,29 +476,28 @@ class _LaunchWords:
         self.unknown: list[str] = []
         self.secrets: list[str] = []
         self.left: list[str] = []
+        self.hydra: dict[str, str] = {}
 
-    def arguments(self, words: tuple[Word, ...]) -> tuple[str, str]:
-        """Read all words. Returns the name and the folder of the configuration, "" where none is named."""
-        name = folder = option = ""
+    def arguments(self, words: tuple[Word, ...]) -> None:
+        """Read all words: what is set, and the names of the configuration and of its folders."""
+        option = ""
         rest = list(words)
         while rest:
             word, before = rest.pop(0), option
             option, equals, value = word.text().partition("=")
-            if option in (*_NAME_OPTIONS, *_FOLDER_OPTIONS):
-                value = value if equals else rest.pop(0).text() if rest else ""
-                name, folder = (value, folder) if option in _NAME_OPTIONS else (name, value)
-            elif before.startswith("--") and not equals and is_secret(before, word.text()):
+            if before.startswith("--") and not equals and is_secret(before, word.text()):
                 self.left.append(MASK)
-            else:
+            elif (kind := _HYDRA_OPTIONS.get(option)) is None:
                 self._word(word)
-        return name, folder
+            else:
+                self.hydra[kind] = value if equals else rest.pop(0).text() if rest else ""
 
     def _word(self, word: Word) -> None:
         from rlx.shell_reader import Variable
         from rlx.yaml_reader.hydra import read_word
 
         pair = read_word(word.text(lambda name: f"${{oc.env:{name}}}"))
-        if pair is None:
+        if pair is None or not _has_its_key(word):
             # A variable that is not set expands to nothing, as in a shell.
             if any(not isinstance(part, Variable) for part in word.parts):
                 self.left.append(self._secrets.masked(word.text()))
@@ -426,6 +523,12 @@ class _LaunchWords:
             else:
                 opened[name] = self._secrets.masked(text)
         return known, opened
+
+
+def _has_its_key(word: Word) -> bool:
+    """Tell whether a word sets one key, whatever of its value only the shell will know."""
+    key, _, value = word.text().partition("=")
+    return word.is_known or (_KEY.fullmatch(key) is not None and "=" not in value.partition(" or ")[0])
 
 
 def _left(word: str, line: int, name: str) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 OVERRIDES = "overrides"
 UNKNOWN = "known only when the launch runs"
+FOREIGN = "no version of the back-end that rlx knows has this key"
+_MOST_SHOWN = 8
 _NAME = re.compile(r"[^A-Za-z0-9._-]+")
 _LEASED = ("ASCEND_RT_VISIBLE_DEVICES", "ASCEND_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 _LEASE = "rlx leases the devices of a run, and names them to it"
@@ -119,7 +121,7 @@ def recipe_from_keys(
     document = _with_overrides(document, part, kept, unknown)
     found = tuple(_fates(document, part, pairs, launch, unknown))
     found = tuple(replace(fate, rendered=UNDECIDED) if fate.reason == UNKNOWN else fate for fate in found)
-    findings = [*_findings((*found, *fates)), *_unsaid(document, found)]
+    findings = [*_findings((*found, *fates)), *_added(document, part, pairs), *_unsaid(document, found)]
     document = _opened(document, part, found)
     if open_device and all(fate.place != _DEVICE for fate in found):
         _put(document, _DEVICE.split("."), UNDECIDED)
@@ -248,6 +250,7 @@ def _fates(
     from rlx.backends.shared.users_launches import CONFIG_NAME, same
 
     rendered = part.rendered(_resolved(document))
+    foreign = part.foreign([key for key, _ in pairs])
     last = {part.bare(key): i for i, (key, _) in enumerate(pairs)}
     if launch.config_name and CONFIG_NAME in rendered:
         pairs = ((CONFIG_NAME, launch.config_name.removesuffix(".yaml")), *pairs)
@@ -260,6 +263,8 @@ def _fates(
             reason = "set again further on, and the last one counts"
         elif key in unknown and bare not in part.OWN:
             reason = UNKNOWN
+        elif key in foreign and (found is None or found.source.startswith(f"{OVERRIDES}.")):
+            reason = FOREIGN
         elif found is None:
             reason = part.OWN.get(bare, "nothing in the recipe's launch sets it")
         elif not same(value, found.value):
@@ -275,8 +280,16 @@ def _why(document: Mapping[str, Any], found: Rendered) -> str:
     return f"{found.source} renders another value"
 
 
-def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
+def _findings(fates: Sequence[KeyFate]) -> Iterable[Finding]:
+    if foreign := [fate.key for fate in fates if fate.reason == FOREIGN]:
+        shown_keys = ", ".join(foreign[:_MOST_SHOWN]) + (", …" if len(foreign) > _MOST_SHOWN else "")
+        which = f"{len(foreign)} keys" if len(foreign) > 1 else "1 key"
+        message = f"{which} that no version rlx knows has ({shown_keys}): this is a fork, or another version"
+        fix = "name the fork's configuration folder in backend.key_source and its checkout in backend.workdir, or "
+        yield Finding("RLX009", Severity.WARNING, message, f"{fix}launch the script as it is: rlx launch --script")
     for fate in fates:
+        if fate.reason == FOREIGN:
+            continue
         if fate.place == "secrets":
             message = f"{fate.key} looks like a secret: the recipe has its name, and its value nowhere"
             yield Finding("RLX006", Severity.NOTE, message, f"export {fate.key} where you launch")
@@ -292,6 +305,15 @@ def _findings(fates: Iterable[KeyFate]) -> Iterable[Finding]:
             rendered = shown(fate.rendered) if fate.is_rendered else "not"
             both = f"{shown(fate.written)} in the launch, {rendered} in the recipe's"
             yield Finding("RLX003", severity, f"{fate.key}: {both}: {fate.reason}", fix)
+
+
+def _added(document: Mapping[str, Any], part: KeysPart, pairs: tuple[tuple[str, object], ...]) -> Iterable[Finding]:
+    """Report what the recipe sets where the launch leaves the back-end's default."""
+    added = part.added(_resolved(document), [key for key, _ in pairs])
+    if added:
+        listed = ", ".join(f"{key}={shown(value)}" for key, value in sorted(added.items()))
+        message = f"the recipe also sets what the launch leaves to {document['backend'].get('kind', 'verl')}: {listed}"
+        yield Finding("RLX003", Severity.NOTE, message, "for the default, write it into overrides")
 
 
 def _unsaid(document: Mapping[str, Any], fates: Iterable[KeyFate]) -> Iterable[Finding]:

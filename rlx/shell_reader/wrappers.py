@@ -101,7 +101,7 @@ _WRAPPERS: Mapping[str, _Wrapper] = {
     **dict.fromkeys(
         ("docker run", "podman run"), replace(_IN_CONTAINER, with_word=_IN_CONTAINER.with_word + _NEW_CONTAINER)
     ),
-    **dict.fromkeys(("apptainer exec", "singularity exec"), _IMAGE_EXEC),
+    **dict.fromkeys(("apptainer exec", "singularity exec", "apptainer run", "singularity run"), _IMAGE_EXEC),
     **{f"tmux {new}": _Wrapper(("-s", "-n", "-c", "-x", "-y")) for new in ("new", "new-session", "neww", "new-window")},
     **dict.fromkeys(("conda run", "mamba run", "micromamba run"), _CONDA_RUN),
     **dict.fromkeys(("poetry run", "pdm run", "pipenv run"), _Wrapper()),

@@ -33,6 +33,7 @@ _BLANKS = " \t"
 _ESCAPED = re.compile(r"\\([\\()\[\]{}:=,\s])")
 _MOST_DEPTH = 30
 _MOST_DIGITS = 400
+_MOST_SECTIONS = 40
 
 
 def read_hydra(text: str) -> Any:
@@ -42,13 +43,14 @@ def read_hydra(text: str) -> Any:
     root, problems = compose(text, _FORM)
     if problems:
         raise YamlError(problems)
-    return None if root is None else _plain(root)
+    return None if root is None else plain(root)
 
 
-def _plain(node: YamlNode) -> Any:
+def plain(node: YamlNode) -> Any:
+    """Return the value of a node without its lines."""
     if node.id == "mapping":
-        return {key.value: _plain(value) for key, value in node.value}
-    return [_plain(item) for item in node.value] if node.id == "sequence" else node.value
+        return {key.value: plain(value) for key, value in node.value}
+    return [plain(item) for item in node.value] if node.id == "sequence" else node.value
 
 
 def read_scalar(word: str) -> Scalar:
@@ -110,6 +112,18 @@ def _leaves(key: str, value: Any) -> Iterator[tuple[str, Any]]:
         return
     for name, inner in value.items():
         yield from _leaves(f"{key}.{name}", inner)
+
+
+def leaves(tree: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+    """Yield each key of a configuration, dotted; its list of defaults is one, without itself."""
+    for key, value in tree.items():
+        path = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value and depth < _MOST_SECTIONS and path != "defaults":
+            yield from leaves(value, f"{path}.", depth + 1)
+        elif path == "defaults":
+            yield path, [item for item in value if item != "_self_"] if isinstance(value, list) else value
+        else:
+            yield path, value
 
 
 def read_value(text: str) -> object:

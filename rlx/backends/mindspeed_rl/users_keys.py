@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.mindspeed_rl.checks import rendering_of
@@ -31,7 +32,7 @@ from rlx.backends.shared.users_launches import (
     truth,
     whole,
 )
-from rlx.yaml_reader.hydra import bare_key
+from rlx.yaml_reader.hydra import bare_key, leaves
 
 if TYPE_CHECKING:
     from rlx.recipe import ResolvedRecipe
@@ -96,9 +97,20 @@ def program_of(tree: Mapping[str, Any]) -> str:
     return f"cli/train_{str(stage or _KINDS[0]).removeprefix('ray_')}.py"
 
 
-def file_of(program: str, config_name: str) -> str:
-    del program
+def file_of(program: str, config_name: str, folder: str) -> str:
+    del program, folder
     return f"{config_name.removesuffix('.yaml')}.yaml" if config_name else ""
+
+
+def keys_in(file: Path, tree: Mapping[str, Any]) -> Mapping[str, object]:
+    del file
+    return dict(leaves(tree))
+
+
+def foreign(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return none: any key may stand in a YAML of MindSpeed-RL, and the check of the recipe names those unknown."""
+    del keys
+    return ()
 
 
 def refusal(program: str) -> tuple[str, str] | None:
@@ -144,6 +156,12 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
     if rendering.model_name in SHIPPED:
         found[DEFAULTS] = Rendered([{"model": [rendering.model_name]}], "model.arch")
     return found
+
+
+def added(resolved: ResolvedRecipe, keys: Collection[str]) -> Mapping[str, object]:
+    """Return none: a YAML of MindSpeed-RL says each of its settings."""
+    del resolved, keys
+    return {}
 
 
 def _newest_version(launch: UsersLaunch) -> str:

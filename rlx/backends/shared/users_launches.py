@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rlx.model.launch_plan import SCRIPT_COMMAND, SCRIPT_ENV
@@ -20,6 +21,8 @@ ABSENT = object()
 """What a reader returns for a value that the recipe's key cannot have."""
 CONFIG_NAME = "--config-name"
 """Hydra's option, which counts as a key of the launch."""
+TRAINS_NOTHING = "trains nothing"
+"""Part of what a back-end says of a program that only prepares, generates or measures."""
 Reader = Callable[[object], object]
 HOME = "${oc.env:HOME}/"
 
@@ -71,8 +74,19 @@ class KeysPart(Protocol):
     def program_of(self, tree: Mapping[str, Any]) -> str:
         """Name the program that trains by this configuration; "" for a configuration of another back-end."""
 
-    def file_of(self, program: str, config_name: str) -> str:
-        """Name the local file that holds the keys of a launch; "" where its command line does."""
+    def file_of(self, program: str, config_name: str, folder: str) -> str:
+        """Name the user's file from which a launch starts; "" where it starts from the back-end's own."""
+
+    def keys_in(self, file: Path, tree: Mapping[str, Any]) -> Mapping[str, object]:
+        """Return the keys of such a file, whose content is `tree`, and of files beside it that it includes. Raises
+        UsageError for one that is wrong.
+        """
+
+    def foreign(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """Return those keys that no version of the back-end has: a fork's."""
+
+    def added(self, resolved: ResolvedRecipe, keys: Collection[str]) -> Mapping[str, object]:
+        """Return what the recipe's launch sets beyond these keys, where the back-end's default is another value."""
 
     def refusal(self, program: str) -> tuple[str, str] | None:
         """Return why no recipe can start this program of the back-end, and the fix; None if one can."""

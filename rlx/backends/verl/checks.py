@@ -20,6 +20,7 @@ from rlx.backends.verl.keys import (
     TRAINERS,
     find_rename,
     find_table,
+    is_in_no_release,
     numbers,
     read_key_source,
     removed_value,
@@ -186,6 +187,8 @@ def _key_findings(override: Override, rendering: VerlRendering) -> Iterator[Find
         nearest = rendering.table.nearest(override.key)
         hint = f"did you mean {', '.join(nearest)}? " if nearest else ""
         fix = f"{hint}To add a key on purpose, write +{override.key}"
+        if not nearest and is_in_no_release(override.key):
+            fix += "; if it is a fork's own, name the fork's configuration folder in backend.key_source"
         yield Finding("RLX010", Severity.ERROR, message, fix, where)
     elif override.prefix == "+" and override.key in rendering.table.defaults:
         message = f"{override.source}: the key exists, and + only adds new ones"

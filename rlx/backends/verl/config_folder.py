@@ -8,7 +8,7 @@ which training starts, the root of a checkout; the configuration does not name t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import takewhile
@@ -61,6 +61,27 @@ def read_config_folder(folder: Path, trainer: str, config_name: str | None = Non
         raise UsageError(f"{found}: there is neither {generated.name} nor {source.name}", HINT)
     composed = _composed(found, trainer, trainer) if source.is_file() else {}
     return composed | (read_key_file(generated) if generated.is_file() else {})
+
+
+def read_config_file(file: Path, document: Mapping[str, Any], own: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the files of its defaults list that are not beside it, and the keys of a user's file.
+
+    `own` are verl's configurations, of which it is a layer: the keys of one in a folder of its
+    `hydra.searchpath` are verl's, and are left out. Raises UsageError for what cannot be read.
+    """
+    names = [name for name in _defaults(document) if name != "_self_"]
+    layers = [name for name in names if isinstance(name, str) and _is_file(file.parent / f"{name}.yaml")]
+    searched = () if any(name in own for name in names) else searched_folders(file.parent, document)
+    composition = _Composition(file.parent, {}, searched)
+    composition.include(PurePosixPath(file.stem), (), "")
+    # A group is a choice among verl's own files where the folder has none of that name.
+    groups = {group: option for group, option in composition.groups.items() if option is not None}
+    paths = [file.parent / f"{layer}.yaml" for layer in layers]
+    below = [
+        name for path in paths for name in _defaults(read_yaml(path)) if isinstance(name, str) and name != "_self_"
+    ]
+    left = [name for name in names if not isinstance(name, dict) and name not in layers]
+    return [*left, *below], {**groups, **flat(composition.tree, file)}
 
 
 def _is_file(path: Path) -> bool:

@@ -49,6 +49,25 @@ def find_table(version: str, trainer: str) -> KeyTable:
     return _shipped(version if version in same_minor else same_minor[-1], trainer)
 
 
+def is_in_no_release(key: str) -> bool:
+    """Tell whether no version of verl that rlx knows has a place for `key`, under this name or in a free section."""
+    group = "/" in key or "@" in key or ("." not in key and key.endswith("_engine"))
+    old = any(key == name or key.startswith(f"{name}.") for row in _rows()["names"] for name in row["names"])
+    parts = key.split(".")
+    sections = (".".join(parts[:depth]) for depth in range(1, len(parts)))
+    is_free = any(section in _all_leaves() for section in sections)
+    return not (group or old or is_free or any(key in table for table in _all_tables()))
+
+
+def _all_tables() -> tuple[KeyTable, ...]:
+    return tuple(_shipped(version, trainer) for version in shipped_versions() for trainer in TRAINERS)
+
+
+@cache
+def _all_leaves() -> frozenset[str]:
+    return frozenset().union(*(table.defaults.keys() for table in _all_tables()))
+
+
 def read_key_source(source: Path, trainer: str, config_name: str | None = None, version: str = "") -> KeyTable:
     """Read the table of a fork: its configuration folder, or one YAML file, flat or nested.
 

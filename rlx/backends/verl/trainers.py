@@ -46,6 +46,11 @@ _SINCE = {
 _MANAGERS = ("reward_model.reward_manager", "reward.reward_manager.name")
 
 
+def is_dapo_key(key: str) -> bool:
+    """Tell whether a key, or a section, is one that DAPO adds in some version."""
+    return any(known == key or known.startswith(f"{key}.") for known in (*_ALWAYS, *_BEFORE, *_SINCE))
+
+
 def names(version: str) -> tuple[str, ...]:
     """List what `backend.trainer` may be with this version."""
     del version  # all that rlx has key tables for have both

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlx.backends.shared.rendering import EffectiveSettings
 from rlx.backends.shared.users_launches import (
     ABSENT,
     CONFIG_NAME,
+    TRAINS_NOTHING,
     RecipeField,
     Rendered,
     UsersLaunch,
@@ -26,6 +28,7 @@ from rlx.backends.shared.users_launches import (
     whole,
 )
 from rlx.backends.verl.checks import rendering_of
+from rlx.backends.verl.config_folder import read_config_file
 from rlx.backends.verl.key_names import (
     BYPASS,
     REJECTION,
@@ -34,9 +37,9 @@ from rlx.backends.verl.key_names import (
     WEIGHTS,
     WEIGHTS_THRESHOLD,
 )
-from rlx.backends.verl.keys import TRAINERS, find_table, shipped_versions
+from rlx.backends.verl.keys import TRAINERS, find_table, is_in_no_release, shipped_versions
 from rlx.backends.verl.overrides import MEGATRON_SPLITS, chosen
-from rlx.backends.verl.trainers import CONFIG, DAPO, MAIN_PPO, MEGATRON_CONFIG, trainer_of_program
+from rlx.backends.verl.trainers import CONFIG, DAPO, MAIN_PPO, MEGATRON_CONFIG, is_dapo_key, trainer_of_program
 from rlx.errors import UsageError
 from rlx.yaml_reader.hydra import bare_key
 
@@ -46,6 +49,13 @@ if TYPE_CHECKING:
 _PROGRAM = re.compile(
     r"(?:.*[./])?verl[./](?:trainer|experimental)[./].*|recipe[./].*|.*[./]?main_(?:ppo|dapo)(?:\.py)?"
 )
+_OWN_FOLDER = re.compile(r"(?:\./)?(?:config/?)?|pkg://verl\..*|(?:.*/)?(?:verl/trainer|recipe/dapo)/config/?")
+# A file of a layer sets some keys over verl's own; a copy of it has hundreds.
+_MOST_OF_A_LAYER = 200
+_NO_TRAINING = re.compile(
+    r".*(?:main_eval|main_generation(?:_server)?|model_merger|data_preprocess|data_process|sidecar|dataset)\b.*"
+)
+_SUPERVISED = re.compile(r".*\b(?:fsdp_)?sft_trainer(?:_ray)?(?:\.py)?")
 _ACTOR, _ROLLOUT, _MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 _NOISE = "trainer.noise_injection"
 _RECORD = "rlx names each run by recipe, arm and seed, and keeps what it leaves behind in its own directory"
@@ -126,14 +136,51 @@ def program_of(tree: Mapping[str, Any]) -> str:
     return "verl.trainer.main_ppo" if "actor_rollout_ref" in tree else ""
 
 
-def file_of(program: str, config_name: str) -> str:
-    del program, config_name
-    return ""
+def file_of(program: str, config_name: str, folder: str) -> str:
+    """Tell verl's own configurations from one of the user's, which a name or a folder asks for."""
+    name = config_name.removesuffix(".yaml")
+    own = (CONFIG, MEGATRON_CONFIG) if trainer_of_program(program) == DAPO else TRAINERS
+    if name in ("", *own) and _OWN_FOLDER.fullmatch(folder):
+        return ""
+    return f"{name or own[0]}.yaml"
+
+
+def keys_in(file: Path, tree: Mapping[str, Any]) -> Mapping[str, object]:
+    """Read a configuration of the user's, and what it includes of its own folder; verl's own is below it.
+
+    Of a copy of all of verl's configuration, those that differ from verl's own count. What verl lacks is added.
+    """
+    names, keys = read_config_file(file, tree, TRAINERS)
+    if len(keys) > _MOST_OF_A_LAYER:
+        keys = {key: value for key, value in beyond_defaults({"defaults": names, **keys}).items() if key != "defaults"}
+    added = {f"++{key}" if is_in_no_release(key) else key: value for key, value in keys.items()}
+    return {"defaults": names, **added} if names else added
+
+
+def foreign(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return those that are set, not added, and that no version of verl has, with whatever engine or DAPO's trainer."""
+    engines = tuple(f".{engine}." for engine in _OTHER_ENGINES)
+    return tuple(
+        key
+        for key in keys
+        if key[:1] not in ("+", "~")
+        and key not in OWN
+        and not any(engine in key for engine in engines)
+        and not is_dapo_key(key)
+        and is_in_no_release(key)
+    )
 
 
 def refusal(program: str) -> tuple[str, str] | None:
     if trainer_of_program(program):
         return None
+    if _NO_TRAINING.fullmatch(program):
+        return f"{program}: {TRAINS_NOTHING}", "name the script that starts the training"
+    if _SUPERVISED.fullmatch(program):
+        return (
+            f"{program}: trains on given answers, and recipes are for reinforcement learning",
+            "launch it as it is: rlx launch --script",
+        )
     return (
         f"{program}: starts a trainer whose steps rlx cannot count beforehand",
         "launch it as it is: rlx launch --script; a recipe starts verl.trainer.main_ppo or recipe.dapo.main_dapo",
@@ -185,6 +232,19 @@ def rendered(resolved: ResolvedRecipe) -> Mapping[str, Rendered]:
     name = rendering.config_name
     source = "backend.config_name" if rendering.recipe.backend.config_name else "backend.engine"
     return {**found, CONFIG_NAME: Rendered(name, source)} if name else found
+
+
+def added(resolved: ResolvedRecipe, keys: Collection[str]) -> Mapping[str, object]:
+    """Leave out what rlx writes in any recipe, and where verl's default is none, or follows from another key."""
+    defaults = rendering_of(resolved).table.defaults
+    given = {bare(key) for key in keys}
+    return {
+        key: each.value
+        for key, each in rendered(resolved).items()
+        if key not in given and key not in OWN and key != CONFIG_NAME and not key.startswith("hydra")
+        if each.source not in ("seed", "name") and defaults.get(key) not in (None, "???")
+        if "${" not in str(defaults[key]) and not same(defaults[key], each.value)
+    }
 
 
 def _trainer(engine: str) -> str:
