@@ -111,7 +111,7 @@ WITH_SECRETS = (
     *("cases/recipe/env-secret", "cases/recipe/secret-in-any-value", "cases/recipe/secret-with-value"),
 )
 # Examples that write an address with a password to say that it is refused, and names of modes that are called so.
-EXAMPLES = ("https://me:hunter2@", '"token": "token_k1"')
+EXAMPLES = ("https://me:hunter2@", "http://me:hunter2@", '"token": "token_k1"')
 
 
 def test_no_false_alarm_in_this_repository() -> None:
