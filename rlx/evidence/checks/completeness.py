@@ -130,7 +130,7 @@ def _scheduled_validations(evidence: Evidence, expectations: Expectations) -> It
 
 
 def _validations_beyond(evidence: Evidence, expectations: Expectations) -> Iterator[CheckFinding]:
-    """Report validations that the launch of a script did not expect; one before the training is nobody's interval."""
+    """Report validations that the launch of a script did not expect; one before the training is not counted."""
     stated, total = expectations.stated, total_steps(evidence, expectations)
     if stated is None or stated.every is None:
         return

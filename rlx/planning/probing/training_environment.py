@@ -60,7 +60,13 @@ def _path(found: dict[str, Any]) -> dict[str, Any]:
     marks: dict[str, bool] = {key: found[key] is True for key in ("config", "tracker") if key in found}
     functions = found.get("functions")
     takes = {"functions": _functions(functions)} if isinstance(functions, dict) else {}
-    return {**texts, **counts, **named, **marks, **takes}
+    hub = found.get("hub")
+    of_hub = (
+        {"hub": {"cached": hub.get("cached") is True, "problem": _text(hub.get("problem"))}}
+        if isinstance(hub, dict)
+        else {}
+    )
+    return {**texts, **counts, **named, **marks, **takes, **of_hub}
 
 
 def _functions(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
