@@ -164,7 +164,10 @@ WEIGHTS = {"rlx_weights.py", "rlx_verl_weights.py"}
     [
         ("npu-aqn-builtin", {"provenance.py", "provenance_weights.py"}),
         ("npu-aqn-payload", {"provenance.py", "provenance_weights.py", "aqn.json"} | AQN_MODULES | HOOKS | WEIGHTS),
-        ("cuda-lora-reward-file", {"provenance.py", "provenance_weights.py", "score.py"}),
+        (
+            "cuda-lora-reward-file",
+            {"provenance.py", "provenance_weights.py", "score.py", "rlx_verl_track.py"} | AQN_MODULES,
+        ),
         (
             "cpu-aqn-payload",
             {

@@ -6,6 +6,7 @@ set -euo pipefail
 
 export GREETING='it'"'"'s $HOME'
 export PYTHONPATH='/opt/my lib'
+export VERL_USE_EXTERNAL_MODULES=rlx_verl_track
 export PATH=/opt/tools:"$PATH"
 export PATH='/opt/my python/bin':"$PATH"
 export PYTHONPATH="$RLX_RUN_DIR/payload${PYTHONPATH:+:$PYTHONPATH}"
