@@ -21,6 +21,7 @@ ROOMS = sorted({path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py")})
 # Files in which a name of a back-end is no knowledge of it.
 ALLOWED = {
     "backends/registry.py": "holds the row of each back-end",
+    "backends/shared/other_trainers.py": "names programs that no recipe starts by their commands",
     "payload/provenance.py": "records the digests of code, of whichever of these packages is there",
     "payload/rlx_eval.py": "evaluates after the training, outside of it: a checkpoint's form says who made it",
     "payload/rlx_eval_checkpoint.py": "as rlx_eval.py",

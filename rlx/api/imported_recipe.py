@@ -309,10 +309,13 @@ def _findings(fates: Sequence[KeyFate]) -> Iterable[Finding]:
 
 def _added(document: Mapping[str, Any], part: KeysPart, pairs: tuple[tuple[str, object], ...]) -> Iterable[Finding]:
     """Report what the recipe sets where the launch leaves the back-end's default."""
+    from rlx.backends.registry import kinds
+
     added = part.added(_resolved(document), [key for key, _ in pairs])
     if added:
         listed = ", ".join(f"{key}={shown(value)}" for key, value in sorted(added.items()))
-        message = f"the recipe also sets what the launch leaves to {document['backend'].get('kind', 'verl')}: {listed}"
+        kind = document["backend"].get("kind", kinds()[0])
+        message = f"the recipe also sets what the launch leaves to {kind}: {listed}"
         yield Finding("RLX003", Severity.NOTE, message, "for the default, write it into overrides")
 
 

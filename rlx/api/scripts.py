@@ -33,7 +33,7 @@ _NOISE_FORM = "--aqn sigma_start=0.01,sigma_end=0.0001,stages=10,steps=1000"
 _EXPECT_FORM = "--expect steps=116,every=20,items=1319; every=0 is no validation"
 _ARM_FORM = "--arm NAME, or --arm 'NAME:K=V ARGS'"
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
-_SET_BY_RLX = re.compile(r"RLX_\w+|RAY_(?:ADDRESS|TMPDIR|AUTH_MODE|AUTH_TOKEN_PATH)|VERL_FILE_LOGGER_PATH")
+_SET_BY_RLX = re.compile(r"RLX_\w+|RAY_(?:ADDRESS|TMPDIR|AUTH_MODE|AUTH_TOKEN_PATH)|\w+_FILE_LOGGER_PATH")
 _DEVICES = re.compile(r"(?:ASCEND_RT|CUDA)_VISIBLE_DEVICES")
 # What every login and every shell has of its own.
 _OF_A_HOST = re.compile(

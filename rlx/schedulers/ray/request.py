@@ -47,7 +47,7 @@ def check(plan: LaunchPlan) -> None:
     if plan.device_list:
         raise UsageError(f"{name}: devices are named by their numbers", _NUMBERS)
     if plan.workers or (_nodes(plan) > 1 and not joins(plan)):
-        fix = "set layout.nodes: 1, or use a back-end that joins Ray, such as verl"
+        fix = "set layout.nodes: 1, or use a back-end whose trainer joins an existing Ray"
         raise UsageError(f"{name}: {plan.backend} with several nodes brings a Ray of its own", fix)
     if joins(plan) and plan.secret_names:
         names = ", ".join(plan.secret_names)
