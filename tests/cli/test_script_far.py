@@ -23,5 +23,5 @@ def test_it_starts_at_home_there_and_is_held_to_its_configuration_here(far: Far,
     (row,) = json.loads(rlx("status", run, "--json").stdout)["runs"]
     assert (row["state"], row["host"]) == ("finished", "ssh://loop")
     assert "RLX716" in [finding["id"] for finding in row["verdict"]["findings"]]
-    assert "(5 validations, " in row["verdict"]["sentence"]
+    assert row["verdict"]["status"] == "valid" and "5 validations, " in row["verdict"]["sentence"]
     assert (far.runs / run / "latest/log").read_text(encoding="utf-8").startswith(f"{far.loopback.home}\n")
