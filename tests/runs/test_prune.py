@@ -217,7 +217,7 @@ def test_it_asks_and_needs_a_yes_without_a_terminal(wording: SnapshotAssertion) 
     ref = over("echo 1")
     told = rlx("prune", "--what", "runs", "--keep", "0", code=1)
     assert ref.run_id in told.stdout and ref.run_dir.is_dir()
-    assert re.sub(r"[\d.]+ [kM]?B", "<size>", told.stderr) == wording
+    assert re.sub(r"[\d.]+ [KM]iB", "<size>", told.stderr) == wording
     answer = json.loads(rlx("prune", ref.run_id, "--what", "runs", "--json", "-y").stdout)
     assert [item["run_id"] for item in answer["deleted"]] == [ref.run_id] and answer["freed"] > 0
     nothing = rlx("prune", "--keep", "0")
